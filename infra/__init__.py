@@ -1,0 +1,1 @@
+"""Pulumi: nodes made, listed, extended and deleted. Exports an `Inventory`."""

@@ -1,0 +1,92 @@
+"""What one cell was asked and what happened, and the whole run's document. `docs/schemas/{record,run}.json`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import AwareDatetime
+
+from spec.base import Natural, Seq, Spec, Usd
+from spec.receipt import Receipt
+from spec.recipe import CellKey
+
+
+class Check(Spec):
+    """One validity check of a cell."""
+
+    name: str
+    outcome: Literal["pass", "fail", "not applicable", "unknown"]
+    detail: str
+
+
+class Quantiles(Spec):
+    """Milliseconds."""
+
+    mean_ms: float
+    p50_ms: float
+    p90_ms: float
+    p99_ms: float
+
+
+class Figures(Spec):
+    """Counted from the load generator's per-request records, not from its summary."""
+
+    requests: Natural
+    answered: Natural
+    errors: Natural
+    duration_s: float
+    input_tokens: Natural
+    output_tokens: Natural
+    isl_mean_tokens: float
+    osl_mean_tokens: float
+    output_tok_per_s: float
+    total_tok_per_s: float
+    requests_per_s: float
+    ttft: Quantiles
+    tpot: Quantiles | None
+    e2e: Quantiles
+
+
+class Record(Spec):
+    version: Literal[1] = 1
+    run: str
+    cell: CellKey
+    simulated: bool
+    engine: str
+    model: str
+    started_at: AwareDatetime
+    ended_at: AwareDatetime
+    figures: Figures | None
+    checks: Seq[Check]
+    valid: bool
+    commands: Seq[str]
+    versions: dict[str, str]
+    usd: Usd
+    """Node time of this cell x price."""
+    usd_per_million_output_tokens: Usd | None
+    evidence: Seq[str] = ()
+    """Files in the run folder."""
+
+
+class Phase(Spec):
+    """`own_s`: seconds in this phase outside the load generator's own processes."""
+
+    name: str
+    started_at: AwareDatetime
+    seconds: float
+    own_s: float
+
+
+class RunDocument(Spec):
+    version: Literal[1] = 1
+    run: str
+    title: str
+    recipe: str
+    simulated: bool
+    stand_in: Literal["cpu"] | None
+    exit_code: Natural
+    message: str
+    phases: Seq[Phase]
+    cells: Seq[Record]
+    receipt: Receipt | None
+    folder: str
