@@ -11,6 +11,21 @@ from spec.receipt import Receipt
 from spec.recipe import CellKey
 
 
+class RequestRecord(Spec):
+    """One request as its client saw it, whatever load generator was used. Times in epoch seconds."""
+
+    started_s: float
+    first_token_s: float | None
+    """None where no token came."""
+    ended_s: float
+    input_tokens: Natural
+    output_tokens: Natural
+    ok: bool
+    error: str = ""
+    itl_ms: Seq[float] = ()
+    """Gaps between the chunks that carried tokens; empty where the load generator kept none."""
+
+
 class Check(Spec):
     """One validity check of a cell."""
 
