@@ -40,7 +40,7 @@ class Replica:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a layout stands. `endpoints` is what a client is told: the gateway, or every replica where there is none."""
+    """Where a layout stands. `endpoints` is what a client is told: the gateway, or each replica where there is none."""
 
     layout: LayoutShape
     replicas: tuple[Replica, ...]
@@ -63,7 +63,8 @@ class Launch:
     """One long process on one node.
 
     In `argv`, `env` and `files`, `{env}` stands for the folder of the tool's environment, `{dir}` for the process' own
-    folder on the node, `{cache}` for the node's cache, `{model}` for the folder of the prepared model. Playbooks fill them in.
+    folder on the node, `{cache}` for the node's cache, `{model}` for the folder of the prepared model. Playbooks fill
+    them in.
     """
 
     name: str

@@ -44,9 +44,7 @@ def plain(value: Decimal) -> str:
 Seq = Annotated[tuple[T, ...], BeforeValidator(_sequence)]
 """An immutable list, also written as a YAML list."""
 
-Usd = Annotated[
-    Decimal, BeforeValidator(_decimal), AfterValidator(_finite), PlainSerializer(plain, return_type=str)
-]
+Usd = Annotated[Decimal, BeforeValidator(_decimal), AfterValidator(_finite), PlainSerializer(plain, return_type=str)]
 """US dollars, exact; text in JSON."""
 
 Price = Annotated[Usd, Field(ge=0)]

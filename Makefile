@@ -1,0 +1,36 @@
+# The two commands of the README are `make campaign` and `make test`. Every target sets up what it needs first.
+
+PYTHON = .venv/bin/python
+JOBS ?= 2
+
+.PHONY: setup setup-dev campaign test check bench clean
+.DEFAULT_GOAL := campaign
+
+setup:
+	@tools/setup
+
+setup-dev:
+	@tools/setup --dev
+
+campaign: setup
+	.venv/bin/megatok run recipes/campaigns/local.yaml
+
+test: setup-dev
+	$(PYTHON) -m pytest -n $(JOBS) -m "not slow and not browser and not live" $(ARGS)
+
+check: setup-dev
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy .
+	.venv/bin/lint-imports --no-logo
+	$(PYTHON) -m pytest -q -p no:xdist tests/test_style.py
+	tools/lock --check
+
+bench: bench-fanout bench-up
+
+bench-%: setup-dev
+	@$(PYTHON) tools/bench_$*.py
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build
+	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
