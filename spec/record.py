@@ -8,7 +8,7 @@ from pydantic import AwareDatetime
 
 from spec.base import Natural, Seq, Spec, Usd
 from spec.receipt import Receipt
-from spec.recipe import CellKey
+from spec.recipe import CellKey, Workload
 
 
 class RequestRecord(Spec):
@@ -57,9 +57,23 @@ class Figures(Spec):
     output_tok_per_s: float
     total_tok_per_s: float
     requests_per_s: float
+    in_flight_mean: float
+    """Requests in flight, averaged over the window: the load that was really delivered."""
     ttft: Quantiles
     tpot: Quantiles | None
+    """None where no answer has two tokens."""
+    itl: Quantiles | None
+    """None where the load generator kept no gaps."""
     e2e: Quantiles
+
+
+class Forecast(Spec):
+    """What the plan expected of a cell, and the interval in which it lies nine times of ten."""
+
+    output_tok_per_s: float
+    low: float
+    high: float
+    source: str
 
 
 class Record(Spec):
@@ -69,6 +83,9 @@ class Record(Spec):
     simulated: bool
     engine: str
     model: str
+    workload: Workload | None = None
+    """What was asked of each request; None where a cell never began."""
+    forecast: Forecast | None = None
     started_at: AwareDatetime
     ended_at: AwareDatetime
     figures: Figures | None
@@ -105,3 +122,5 @@ class RunDocument(Spec):
     cells: Seq[Record]
     receipt: Receipt | None
     folder: str
+    plan: str = ""
+    """The plan as it was rendered before anything was rented."""
