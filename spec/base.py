@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 T = TypeVar("T")
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 class Spec(BaseModel):
     """A frozen record in which an unknown key or a wrong type is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 def _sequence(value: Any) -> Any:
@@ -44,10 +44,22 @@ def plain(value: Decimal) -> str:
 Seq = Annotated[tuple[T, ...], BeforeValidator(_sequence)]
 """An immutable list, also written as a YAML list."""
 
-Usd = Annotated[Decimal, BeforeValidator(_decimal), AfterValidator(_finite), PlainSerializer(plain, return_type=str)]
+Some = Annotated[tuple[T, ...], Field(min_length=1), BeforeValidator(_sequence)]
+"""A list that holds at least one."""
+
+_MONEY: dict[str, Any] = {"anyOf": [{"type": "number"}, {"type": "string", "pattern": r"^-?[0-9]+(\.[0-9]+)?$"}]}
+
+Usd = Annotated[
+    Decimal,
+    BeforeValidator(_decimal),
+    AfterValidator(_finite),
+    PlainSerializer(plain, return_type=str),
+    WithJsonSchema(_MONEY),
+]
 """US dollars, exact; text in JSON."""
 
-Price = Annotated[Usd, Field(ge=0)]
+Price = Annotated[Usd, Field(ge=0), WithJsonSchema(_MONEY)]
+Budget = Annotated[Usd, Field(gt=0), WithJsonSchema(_MONEY)]
 Positive = Annotated[int, Field(gt=0)]
 Natural = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(gt=0), BeforeValidator(lambda v: float(v) if type(v) is int else v)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
@@ -31,6 +32,18 @@ class LayoutShape(Spec):
     def __str__(self) -> str:
         tail = "".join(f"x{k}{v}" for k, v in (("PP", self.pp), ("EP", self.ep)) if v > 1)
         return f"DP{self.dp}xTP{self.tp}{tail}"
+
+
+def misfit(layout: LayoutShape, gpus: Sequence[int]) -> str:
+    """Why `layout` does not fit nodes with so many GPUs each, with the numbers and the way out; empty where it fits."""
+    need = layout.gpus_per_replica
+    if max(gpus, default=0) < need:
+        return f"layout {layout} needs {need} GPUs on one node, the largest has {max(gpus, default=0)}; lower TP or PP"
+    room = sum(count // need for count in gpus)
+    if room < layout.dp:
+        nodes = f"{len(gpus)} nodes with {sum(gpus)} GPUs"
+        return f"layout {layout} needs room for {layout.dp} replicas, {nodes} hold {room}; lower DP or add nodes"
+    return ""
 
 
 def _parse(value: Any) -> Any:

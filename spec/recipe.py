@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
-from spec.base import Name, Natural, Positive, Price, Seconds, Seq, Spec, Usd
-from spec.layout import Layout
+from spec.base import Budget, Name, Natural, Positive, Price, Seconds, Seq, Some, Spec
+from spec.layout import Layout, misfit
+
+AT = "at"
+"""Key in an error's context: path, below the model that refused, of the value that was wrong."""
+
+
+def _refused(problem: str, *at: str | int) -> PydanticCustomError:
+    return PydanticCustomError("refused", "{problem}", {"problem": problem, AT: at})
 
 
 class Gpu(Spec):
@@ -44,6 +54,13 @@ class PriceEntry(Spec):
     source: str
 
 
+class PriceList(Spec):
+    """All that one cloud asks (`recipes/prices/CLOUD.yaml`)."""
+
+    version: Literal[1] = 1
+    entries: Some[PriceEntry]
+
+
 class SshHost(Spec):
     """A host that exists: where it is, who logs in, and the key it must show (`ssh-ed25519 AAAA...`)."""
 
@@ -72,6 +89,15 @@ class Cluster(Spec):
     """The dearest offer that may be taken, per node."""
     hosts: Seq[SshHost] = ()
     """Only for the `ssh` cloud: one entry a node."""
+
+    @model_validator(mode="after")
+    def _a_host_for_each_node(self) -> Self:
+        wanted = self.nodes if self.cloud == "ssh" else 0
+        if len(self.hosts) != wanted:
+            raise _refused(
+                f"{len(self.hosts)} hosts, but cloud {self.cloud} with {self.nodes} nodes takes {wanted}", "hosts"
+            )
+        return self
 
 
 class Engine(Spec):
@@ -108,9 +134,14 @@ class Client(Spec):
 class Grid(Spec):
     """Every combination of these is one cell."""
 
-    layout: Annotated[Seq[Layout], Field(min_length=1)]
-    gateway: Annotated[Seq[Name], Field(min_length=1)]
-    concurrency: Annotated[Seq[Positive], Field(min_length=1)]
+    layout: Some[Layout]
+    gateway: Some[Name]
+    concurrency: Some[Positive]
+
+    def cells(self, repeats: int) -> Iterator[CellKey]:
+        for layout, gateway, concurrency in itertools.product(self.layout, self.gateway, self.concurrency):
+            for repeat in range(1, repeats + 1):
+                yield CellKey(layout=layout, gateway=gateway, concurrency=concurrency, repeat=repeat)
 
 
 class Campaign(Spec):
@@ -119,13 +150,13 @@ class Campaign(Spec):
     version: Literal[1] = 1
     name: Name
     title: str
-    budget_usd: Annotated[Usd, Field(gt=0)]
+    budget_usd: Budget
     lifetime_s: Seconds
     cluster: Cluster
     model: Name
     engine: Engine
     workload: Workload
-    sweep: Annotated[Seq[Grid], Field(min_length=1)]
+    sweep: Some[Grid]
     repeats: Positive = 1
     client: Client = Client()
     smoke_floor_share: Annotated[float, Field(gt=0, le=1)] = 0.1
@@ -133,23 +164,26 @@ class Campaign(Spec):
 
     @model_validator(mode="after")
     def _no_twin_cells(self) -> Self:
-        seen = set()
-        for key in self.cells():
-            if key in seen:
-                raise ValueError(f"cell {key} stands twice in the sweep; remove one")
-            seen.add(key)
+        seen: set[CellKey] = set()
+        for index, grid in enumerate(self.sweep):
+            for key in grid.cells(self.repeats):
+                if key in seen:
+                    raise _refused(f"cell {key} stands twice; remove one", "sweep", index)
+                seen.add(key)
+        return self
+
+    @model_validator(mode="after")
+    def _layouts_fit(self) -> Self:
+        for index, grid in enumerate(self.sweep):
+            for at, layout in enumerate(grid.layout):
+                problem = misfit(layout, (self.cluster.gpus_per_node,) * self.cluster.nodes)
+                if problem:
+                    raise _refused(problem, "sweep", index, "layout", at)
         return self
 
     def cells(self) -> tuple[CellKey, ...]:
         """All cells, in the order in which the sweep writes them."""
-        return tuple(
-            CellKey(layout=layout, gateway=gateway, concurrency=concurrency, repeat=repeat)
-            for grid in self.sweep
-            for layout in grid.layout
-            for gateway in grid.gateway
-            for concurrency in grid.concurrency
-            for repeat in range(1, self.repeats + 1)
-        )
+        return tuple(key for grid in self.sweep for key in grid.cells(self.repeats))
 
 
 class CellKey(Spec):
