@@ -1,0 +1,1 @@
+"""The run: phases, cells, resume, teardown."""

@@ -1,0 +1,141 @@
+"""A run's folder: what it was asked, what is known of it, and who works on it now."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from spec.errors import MegatokError, RecipeError
+from spec.home import home
+from spec.inventory import Inventory
+from spec.record import RunDocument
+
+
+T = TypeVar("T", Inventory, RunDocument)
+
+
+class Busy(RecipeError):
+    """Another process works on this run."""
+
+
+class RunFolder:
+    """`$MEGATOK_HOME/runs/RUN`. Each file is replaced whole, so a reader never sees half of one."""
+
+    def __init__(self, run: str) -> None:
+        self.run = run
+        self.path = home() / "runs" / run
+
+    @property
+    def recipe(self) -> Path:
+        return self.path / "recipe.yaml"
+
+    @property
+    def key_file(self) -> Path:
+        """API key of the served endpoint; beside the SSH key, not in the folder that people pass on."""
+        return home() / "keys" / f"{self.run}.api-key"
+
+    def exists(self) -> bool:
+        return self.path.is_dir()
+
+    def write(self, name: str, text: str) -> Path:
+        """Replace the file `name`."""
+        path = self.path / name
+        partial = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_text(text)
+            partial.replace(path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)
+            raise MegatokError(f"cannot write {path}: {error.strerror}; free some space or set MEGATOK_HOME") from error
+        return path
+
+    def inventory(self) -> Inventory | None:
+        return _read(self.path / "inventory.json", Inventory)
+
+    def document(self) -> RunDocument | None:
+        return _read(self.path / "document.json", RunDocument)
+
+    def api_key(self) -> str:
+        """Made at first use, mode 600."""
+        if not self.key_file.exists():
+            self.key_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle = os.open(self.key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(handle, "w") as file:
+                file.write(secrets.token_urlsafe(24))
+        return self.key_file.read_text()
+
+    @contextlib.contextmanager
+    def owned(self) -> Iterator[None]:
+        """Hold the run for this process; Busy where another one has it."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / "lock").open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno not in (errno.EAGAIN, errno.EACCES):
+                    raise
+                raise Busy(
+                    f"run {self.run} is being worked on by process {self.owner() or '?'}; wait, or: megatok stop {self.run}"
+                ) from None
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+            yield
+            file.truncate(0)
+
+    def owner(self) -> int | None:
+        """Process that holds the run now; None where nobody does (the kernel drops a dead owner's lock)."""
+        try:
+            with (self.path / "lock").open("r+") as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    text = file.read()
+                    return int(text) if text.isdigit() else None
+        except FileNotFoundError:
+            pass
+        return None
+
+
+def _read(path: Path, kind: type[T]) -> T | None:
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (ValidationError, OSError) as error:
+        raise MegatokError(f"cannot read {path}: {str(error).splitlines()[0]}; move it away and try again") from None
+
+
+def mint(name: str) -> str:
+    """A new run id: the recipe's name, the time and four random letters."""
+    stem = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")[:24] or "run"
+    return f"{stem}-{datetime.now(UTC):%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
+def folders() -> tuple[RunFolder, ...]:
+    """All runs of this machine, oldest first."""
+    root = home() / "runs"
+    paths = [path for path in root.iterdir() if path.is_dir()] if root.is_dir() else []
+    return tuple(RunFolder(path.name) for path in sorted(paths, key=lambda path: path.stat().st_ctime))
+
+
+def known(run: str) -> RunFolder:
+    """The folder of a run that exists; RecipeError with the ones that do."""
+    folder = RunFolder(run)
+    if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", run) or not folder.exists():
+        names = ", ".join(other.run for other in folders()[-5:]) or "none yet"
+        raise RecipeError(f"no run {run!r} on this machine; the latest are: {names}")
+    return folder
+
