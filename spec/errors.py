@@ -19,9 +19,12 @@ MegatokError               1   anything else
 │   └── Denied             1   credentials or rights
 ├── Fenced                 1   a newer owner of the run exists: stop creating
 └── NodeError              1   a step on nodes failed; names each node
+    └── ConnectionLost     1   (retry) no link to the node, or it broke: what ran there is not known
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 
 class MegatokError(Exception):
@@ -100,7 +103,15 @@ class Fenced(MegatokError):
 
 
 class NodeError(MegatokError):
-    pass
+    """`failures`: the node's name and what went wrong there; empty while the error is about a single node."""
+
+    def __init__(self, message: str, failures: Mapping[str, MegatokError] | None = None) -> None:
+        super().__init__(message)
+        self.failures = dict(failures or {})
+
+
+class ConnectionLost(NodeError):
+    retryable = True
 
 
 SEVERITY = (7, 8, 3, 4, 5, 6, 9, 2, 10, 1)
