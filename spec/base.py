@@ -5,7 +5,16 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    Strict,
+    WithJsonSchema,
+)
 
 T = TypeVar("T")
 
@@ -14,10 +23,6 @@ class Spec(BaseModel):
     """A frozen record in which an unknown key or a wrong type is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-
-def _sequence(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _decimal(value: Any) -> Any:
@@ -41,10 +46,11 @@ def plain(value: Decimal) -> str:
     return format(value, "f")
 
 
-Seq = Annotated[tuple[T, ...], BeforeValidator(_sequence)]
-"""An immutable list, also written as a YAML list."""
+Seq = Annotated[tuple[T, ...], Strict(False)]
+"""An immutable list, also written as a YAML list; its items stay strict. A function in its place would end JSON mode,
+in which times are text."""
 
-Some = Annotated[tuple[T, ...], Field(min_length=1), BeforeValidator(_sequence)]
+Some = Annotated[tuple[T, ...], Strict(False), Field(min_length=1)]
 """A list that holds at least one."""
 
 _MONEY: dict[str, Any] = {"anyOf": [{"type": "number"}, {"type": "string", "pattern": r"^-?[0-9]+(\.[0-9]+)?$"}]}
