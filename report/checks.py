@@ -23,7 +23,8 @@ SLEPT_S = 2.0
 """A loaded machine's clock reader is late by a second at times; a sleep is longer."""
 
 NAMED = 3
-"""How many different error messages a check quotes."""
+QUOTED = 160
+"""How many different error messages a check quotes, and how many characters of each: some are whole pages."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Window:
 
 
 def checks(requests: Sequence[RequestRecord], window: Window) -> tuple[Check, ...]:
-    """Every check, in the order in which a reader wants to know."""
+    """Every check, causes before what follows from them."""
     return tuple(check(requests, window) for check in CHECKS)
 
 
@@ -71,7 +72,7 @@ def answered(requests: Sequence[RequestRecord], window: Window) -> Check:
 
 def errors(requests: Sequence[RequestRecord], window: Window) -> Check:
     found = Counter(request.error or "no message" for request in requests if not request.ok)
-    quoted = "; ".join(f"{count} x {text}" for text, count in found.most_common(NAMED))
+    quoted = "; ".join(f"{count} x {text[:QUOTED]}" for text, count in found.most_common(NAMED))
     more = f"; and {len(found) - NAMED} other messages" if len(found) > NAMED else ""
     return _judge("errors", not found, (quoted + more) or "none")
 
@@ -123,7 +124,9 @@ def distinct_prompts(requests: Sequence[RequestRecord], window: Window) -> Check
 
 
 def no_server_died(requests: Sequence[RequestRecord], window: Window) -> Check:
-    return _judge("no server died", not window.dead, ", ".join(window.dead) or "all alive to the end")
+    return _judge(
+        "no server died", not window.dead, f"died: {', '.join(window.dead)}" if window.dead else "all alive to the end"
+    )
 
 
 def awake(requests: Sequence[RequestRecord], window: Window) -> Check:
@@ -149,16 +152,16 @@ def load_generator(requests: Sequence[RequestRecord], window: Window) -> Check:
 
 
 CHECKS: tuple[Callable[[Sequence[RequestRecord], Window], Check], ...] = (
-    answered,
+    no_server_died,
+    awake,
+    load_generator,
     errors,
+    answered,
     not_empty,
     output_length,
     input_length,
     load,
     distinct_prompts,
-    no_server_died,
-    awake,
     client_headroom,
     replica_balance,
-    load_generator,
 )
