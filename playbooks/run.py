@@ -20,7 +20,7 @@ from playbooks.script import GRACE_S, STOPPED, Done, Step, new_mark, read, rende
 from spec.errors import ConnectionLost, Interrupted, MegatokError, NodeError
 from spec.inventory import Node
 
-__all__ = ["Done", "Host", "Step", "on_all"]
+__all__ = ["Done", "Host", "Step", "on_all", "require"]
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ class Host:
         """Run a bash script; with `check` an exit code other than 0 is a NodeError. 124: stopped at its limit."""
         (done,) = self.steps((Step("script", script, limit_s),), env=env)
         if check:
-            _require(done, limit_s)
+            require(done, limit_s)
         return done
 
     def steps(self, steps: Sequence[Step], *, env: Mapping[str, str] | None = None) -> tuple[Done, ...]:
@@ -71,14 +71,14 @@ class Host:
         name, part = shlex.quote(path), shlex.quote(f"{path}.part")
         folder = shlex.quote(path.rpartition("/")[0] or ".")
         self._move(
-            f"umask 077; mkdir -p {folder} && cat >{part} && [ $(wc -c <{part}) -eq {len(data)} ] "
+            f"cd && umask 077; mkdir -p {folder} && cat >{part} && [ $(wc -c <{part}) -eq {len(data)} ] "
             f"&& chmod {mode:o} {part} && mv -f {part} {name}",
             data,
         )
 
     def get(self, path: str) -> bytes:
         """The bytes of a file."""
-        return self._move(f"cat {shlex.quote(path)}", b"")
+        return self._move(f"cd && cat {shlex.quote(path)}", b"")
 
     def connect(self) -> None:
         """Open the link now, where a later command should not pay for it."""
@@ -177,7 +177,8 @@ def _results(futures: Mapping[str, Future[T]]) -> dict[str, T]:
     return {name: future.result() for name, future in futures.items()}
 
 
-def _require(done: Done, limit_s: float) -> None:
+def require(done: Done, limit_s: float) -> None:
+    """NodeError where a step failed."""
     if done.rc == STOPPED:
         raise NodeError(f"{done.name} did not end within {limit_s:g} s and was stopped: {_tail(done.err or done.out)}")
     if done.rc:

@@ -18,6 +18,7 @@ _TEMPLATE = """{{ exec 3<&0 </dev/null
 ( trap '' TERM; exec >/dev/null 2>&1; read -r -u 3; kill -TERM 0; sleep {grace_s}; kill -KILL 0 ) &
 _megatok_watcher=$!
 exec 3<&-
+cd
 _megatok_step() {{
   local from=${{EPOCHREALTIME/[.,]/}} rc
   ( eval "$1" )
@@ -38,7 +39,7 @@ GRACE_S = 5
 
 @dataclass(frozen=True)
 class Step:
-    """Bash, in a shell of its own: what it sets or where it goes, the next step does not see."""
+    """Bash, begun in $HOME, in a shell of its own: what it sets or where it goes, the next step does not see."""
 
     name: str
     script: str

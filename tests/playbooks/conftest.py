@@ -51,7 +51,6 @@ class Fleet:
         config.write_text(
             f"ListenAddress 127.0.0.1:{port}\nHostKey {home}/host_key\nPidFile none\nUsePAM no\nStrictModes no\n"
             f"AuthorizedKeysFile {self.key}.pub\nMaxStartups 1000\nMaxSessions 100\nSetEnv HOME={home}\n"
-            f'ForceCommand cd {home} && eval "$SSH_ORIGINAL_COMMAND"\n'
         )
         assert SSHD, "no sshd; install openssh-server"
         if os.geteuid() == 0:
