@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from spec.inventory import Ports
 from spec.layout import LayoutShape
 
-CLIENT = "client"
-GATEWAY = "gateway"
 API_KEY = "MEGATOK_API_KEY"
 """Environment variable in which a server finds the key that clients must show."""
+
+SYSTEM_PATH = ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+"""For programs of the system: Debian keeps servers in /usr/sbin, which is not on a plain user's path."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ class Placement:
     gateway_host: str
     gateway_port: int
     """0 where the gateway is `none`."""
+    gateway_own_port: int
+    """For what the gateway tells of itself (metrics); 0 where it is `none`."""
     client_node: int
 
     @property

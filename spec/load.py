@@ -19,7 +19,7 @@ from spec.base import Spec
 from spec.errors import OverBudget, RecipeError
 from spec.explain import refusal
 from spec.inventory import Inventory
-from spec.recipe import Campaign, Cluster, Gpu, Model, PriceEntry, PriceList, Workload
+from spec.recipe import Calibration, Campaign, Cluster, Gpu, Model, PriceEntry, PriceList, Workload
 from spec.strict_yaml import Document
 
 RECIPES = Path(__file__).resolve().parent.parent / "recipes"
@@ -71,6 +71,12 @@ def price(cloud: str, node_type: str) -> PriceEntry:
             return entry
     known = ", ".join(entry.node_type for entry in entries)
     raise RecipeError(f"no price for node type {node_type!r} of cloud {cloud!r}; {path.name} has {known}")
+
+
+def calibration(engine: str, model: str, gpu: str) -> Calibration | None:
+    """Measured speeds of `model` in `engine` on `gpu`; None where nothing was measured."""
+    path = RECIPES / "calibration" / f"{engine}-{model}-{gpu}.yaml"
+    return _read(path, Calibration) if path.is_file() else None
 
 
 def inventory(path: Path) -> Inventory:

@@ -61,6 +61,36 @@ class PriceList(Spec):
     entries: Some[PriceEntry]
 
 
+class Speed(Spec):
+    """What one replica on `tp` GPUs does with one request at a time."""
+
+    tp: Positive
+    prefill_tok_per_s: Annotated[float, Field(gt=0)]
+    decode_tok_per_s: Annotated[float, Field(gt=0)]
+
+
+class BatchGain(Spec):
+    """How much faster a replica decodes, all answers together, with so many requests in flight."""
+
+    in_flight: Positive
+    gain: Annotated[float, Field(gt=0)]
+
+
+class Calibration(Spec):
+    """Measured speeds that forecasts rest on (`recipes/calibration/ENGINE-MODEL-GPU.yaml`)."""
+
+    version: Literal[1] = 1
+    engine: Name
+    model: Name
+    gpu: Name
+    speeds: Some[Speed]
+    gains: Some[BatchGain]
+    low_share: Annotated[float, Field(gt=0, le=1)]
+    high_share: Annotated[float, Field(ge=1)]
+    """The interval of a forecast, as shares of it."""
+    source: str
+
+
 class SshHost(Spec):
     """A host that exists: where it is, who logs in, and the key it must show (`ssh-ed25519 AAAA...`)."""
 
@@ -121,7 +151,15 @@ class Workload(Spec):
     requests: Positive
     warmup_requests: Natural = 0
     shared_prefix_tokens: Natural = 0
+    """Part of `isl_tokens` that is the same in every request."""
     seed: Natural = 7
+
+    @model_validator(mode="after")
+    def _something_differs(self) -> Self:
+        if self.shared_prefix_tokens >= self.isl_tokens:
+            problem = f"{self.shared_prefix_tokens} shared of {self.isl_tokens} leave nothing that differs; lower it"
+            raise _refused(problem, "shared_prefix_tokens")
+        return self
 
 
 class Client(Spec):

@@ -24,6 +24,10 @@ class RequestRecord(Spec):
     error: str = ""
     itl_ms: Seq[float] = ()
     """Gaps between the chunks that carried tokens; empty where the load generator kept none."""
+    prompt: str = ""
+    """The load generator's name of the prompt: requests that share it asked the same. Empty where it has none."""
+    cached_tokens: Natural | None = None
+    """Prompt tokens that the server took from its prefix cache; None where it does not tell."""
 
 
 class Check(Spec):

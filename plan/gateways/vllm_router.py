@@ -1,0 +1,34 @@
+"""vLLM's router: round robin, no retries, the client's headers passed on."""
+
+from __future__ import annotations
+
+from plan.launch import Launch, Placement
+
+FATAL = (r"[Aa]ddress already in use", r"panicked at", r"^Traceback")
+
+
+def launch(name: str, placement: Placement) -> Launch | None:
+    return Launch(
+        name=name,
+        node=placement.gateway_node,
+        tool="vllm-router",
+        argv=_argv(placement),
+        port=placement.gateway_port,
+        health="/health",
+        fatal=FATAL,
+    )
+
+
+def _argv(placement: Placement) -> tuple[str, ...]:
+    return (
+        "{env}/bin/vllm-router", "--host", placement.gateway_host, "--port", str(placement.gateway_port),
+        # Its default, cache_aware, sends two extra requests for each one, to endpoints that only vLLM has.
+        "--policy", "round_robin",
+        "--disable-retries", "--disable-circuit-breaker",
+        # Its default metrics port is the same for every router on an address.
+        "--prometheus-host", placement.gateway_host, "--prometheus-port", str(placement.gateway_own_port),
+        # It looks for its workers every 30 s by default: one that is a second late would cost half a minute.
+        "--worker-startup-check-interval", "1", "--worker-startup-timeout-secs", "60",
+        "--log-level", "warning",
+        "--worker-urls", *(replica.url for replica in placement.replicas),
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Load generators: how each is started, and what its exports mean."""
