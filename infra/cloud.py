@@ -119,5 +119,8 @@ class Cloud(Protocol):
     def extend(self, id: str, expires_at: datetime) -> datetime:
         """Move the end; the cloud's answer to when that now is."""
 
+    def billed_usd(self, run: str) -> Mapping[str, Decimal]:
+        """The cloud's own figure for each machine of `run`, by id; empty where it gives none."""
+
     def switches(self, machine: Machine) -> tuple[Switch, ...]:
         """Dead-man switches of this machine, each as armed or not."""
