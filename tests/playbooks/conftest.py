@@ -34,7 +34,7 @@ def make_key(path: Path) -> str:
 
 
 class Fleet:
-    """Starts hosts below one folder, and ends them."""
+    """Starts hosts below one folder, and ends them. `settings`: first lines of their sshd_config, which win."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -42,16 +42,21 @@ class Fleet:
         make_key(self.key)
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
-    def up(self, name: str) -> Node:
+    def up(self, name: str, *settings: str) -> Node:
         home = self.folder / name
         home.mkdir()
         host_key = make_key(home / "host_key")
         port = _free_port()
         config = home / "sshd_config"
-        config.write_text(
-            f"ListenAddress 127.0.0.1:{port}\nHostKey {home}/host_key\nPidFile none\nUsePAM no\nStrictModes no\n"
-            f"AuthorizedKeysFile {self.key}.pub\nMaxStartups 1000\nMaxSessions 100\nSetEnv HOME={home}\n"
+        lines = (
+            *settings,
+            f"ListenAddress 127.0.0.1:{port}",
+            f"HostKey {home}/host_key",
+            f"AuthorizedKeysFile {self.key}.pub",
+            f"SetEnv HOME={home} PATH={home}/bin:/usr/local/bin:/usr/bin:/bin",
+            *("PidFile none", "UsePAM no", "StrictModes no", "MaxStartups 1000", "MaxSessions 100"),
         )
+        config.write_text("\n".join(lines) + "\n")
         assert SSHD, "no sshd; install openssh-server"
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # asked for by an sshd that root starts

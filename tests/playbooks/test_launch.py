@@ -181,3 +181,22 @@ def test_many_in_one_look(host_node: Node) -> None:
     assert [found[name].alive for name in names] == [True, True, False]
     on(host_node, lambda host: launch.stop(host, RUN, names))
     assert not any(each.alive for each in on(host_node, lambda host: launch.status(host, RUN, names)).values())
+
+
+def test_systemd_gets_a_unit_and_is_asked_to_stop_it(fleet: Fleet, host_node: Node, place: Path) -> None:
+    calls = fleet.folder / "calls"
+    stubs = fleet.folder / host_node.name / "bin"
+    stubs.mkdir()
+    for name, does in (("systemd-run", 'while [ "$1" != bash ]; do shift; done; setsid "$@" &'), ("systemctl", "")):
+        (stubs / name).write_text(f'#!/bin/sh\necho {name} "$@" >>{calls}\n{does}\n')
+        (stubs / name).chmod(0o755)
+    begin(host_node, sleeper(), systemd=True)
+    assert look(host_node).alive
+    end(host_node)
+    assert not look(host_node).alive
+    whose = "" if os.geteuid() == 0 else "--user "
+    assert calls.read_text().splitlines() == [
+        f"systemd-run {whose}--quiet --collect --unit=megatok-r1-server bash {place}/start",
+        f"systemctl {whose}stop --no-block megatok-r1-server",
+        f"systemctl {whose}kill -s KILL megatok-r1-server",
+    ]
