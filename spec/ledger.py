@@ -9,17 +9,17 @@ from pydantic import AwareDatetime
 from spec.base import Natural, Seq, Spec, Usd
 
 EventKind = Literal[
-    "open",  # a run begins: budget_usd, lifetime_s
+    "open",  # a run begins, or goes on after its close: usd is its budget
     "fence",  # a newer owner: older epochs may create nothing more
     "reserve",  # usd set aside under token, worst case
     "intent",  # about to call create with token; written before the call
-    "commit",  # the create is known to have made `resources`
-    "release",  # the create is known to have made nothing: the reservation is free again
-    "armed",  # a dead-man switch is confirmed
+    "commit",  # the create is known to have made `resources`, from started_at on
+    "release",  # the attempt is given up: free again is what is not held by something it made
+    "armed",  # a dead-man switch is confirmed: it ends `resources` at ended_at
     "extend",  # a lifetime was moved: usd more is set aside under token
     "settle",  # the resource is gone: usd is what it cost by the cloud's own times
-    "sighting",  # a listing was made in which `resources` are absent
-    "close",  # the receipt is written
+    "sighting",  # a listing asked for at `at` lacked `resources`
+    "close",  # the run ends: nothing more is reserved
 ]
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import resource
@@ -224,6 +226,35 @@ def test_a_full_disk_leaves_nothing_half_written(ledger: Ledger) -> None:
     assert path.read_bytes() == whole
     note(ledger, "three")
     assert [event["note"] for event in assert_chain(path)] == ["one", "three"]
+
+
+def test_a_disk_that_fails_at_the_last_moment_leaves_nothing(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    note(ledger, "one")
+    whole = file_of(ledger).read_bytes()
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(MegatokError, match="No space left on device; nothing was written"):
+            note(ledger, "two")
+    assert file_of(ledger).read_bytes() == whole
+    note(ledger, "three")
+    assert_chain(file_of(ledger))
+
+
+def test_a_line_does_not_go_to_a_file_that_was_moved_away(ledger: Ledger, tmp_path: Path) -> None:
+    note(ledger, "one")
+    path = file_of(ledger)
+    with path.open("rb") as held, ThreadPoolExecutor(1) as pool:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        late = pool.submit(note, ledger, "two")
+        time.sleep(0.05)
+        path.rename(tmp_path / "away")
+        fcntl.flock(held, fcntl.LOCK_UN)
+        late.result(10)
+    assert [event["note"] for event in assert_chain(path)] == ["two"]
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
