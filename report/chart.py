@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from report.compare import Point
 from spec.record import Record
 
-LEFT, RIGHT = 7.0, 94.0
+LEFT, RIGHT = 12.0, 94.0
 """Percent of the width between which points stand; the rest is for labels."""
 TOP_PX, BOTTOM_PX = 16.0, 236.0
 TICKS = 5

@@ -19,6 +19,9 @@ LENGTH_SHARE = 0.05
 LOAD_SHARE = 0.5
 """Ramp and drain keep a short closed loop below the asked concurrency; below half of it, another load was offered."""
 
+HIT_SHARE = 0.5
+"""Share of a common prefix that the cache must have held: each server misses it until it has seen it once."""
+
 SLEPT_S = 2.0
 """A loaded machine's clock reader is late by a second at times; a sleep is longer."""
 
@@ -41,8 +44,8 @@ class Window:
     """Servers that died while the requests ran."""
     lost_s: float = 0.0
     """Seconds in which the machine stood still."""
-    distinct_prompts: int | None = None
-    """None where the load generator keeps no prompts."""
+    prefix_cache: bool | None = None
+    """Whether the recipe asked for it; None where the engine has none."""
 
 
 def checks(requests: Sequence[RequestRecord], window: Window) -> tuple[Check, ...]:
@@ -57,6 +60,10 @@ def valid(found: Iterable[Check]) -> bool:
 
 def _judge(name: str, good: bool, detail: str) -> Check:
     return Check(name=name, outcome="pass" if good else "fail", detail=detail)
+
+
+def _not_applicable(name: str, why: str) -> Check:
+    return Check(name=name, outcome="not applicable", detail=why)
 
 
 def _unanswered(name: str) -> Check:
@@ -101,7 +108,8 @@ def input_length(requests: Sequence[RequestRecord], window: Window) -> Check:
         return _unanswered("input length")
     mean = sum(lengths) / len(lengths)
     slack = TEMPLATE_TOKENS + LENGTH_SHARE * asked
-    detail = f"mean {mean:.1f} tokens, {asked} asked; {slack:.0f} allowed, as the chat template adds {TEMPLATE_TOKENS}"
+    allowed = f"{TEMPLATE_TOKENS} for the chat template and {LENGTH_SHARE:.0%} for another way to count"
+    detail = f"mean {mean:.1f} tokens, {asked} asked; allowed off: {allowed}"
     return _judge("input length", abs(mean - asked) <= slack, detail)
 
 
@@ -116,16 +124,28 @@ def load(requests: Sequence[RequestRecord], window: Window) -> Check:
 
 
 def distinct_prompts(requests: Sequence[RequestRecord], window: Window) -> Check:
-    count = window.distinct_prompts
-    if count is None:
-        detail = "the load generator keeps no prompts with its records"
-        return Check(name="distinct prompts", outcome="not applicable", detail=detail)
-    return _judge("distinct prompts", count >= len(requests), f"{count} different prompts in {len(requests)} requests")
+    if not all(request.prompt for request in requests):
+        return _not_applicable("distinct prompts", "the load generator keeps no prompts with its records")
+    count = len({request.prompt for request in requests})
+    return _judge("distinct prompts", count == len(requests), f"{count} different prompts in {len(requests)} requests")
+
+
+def prefix_cache(requests: Sequence[RequestRecord], window: Window) -> Check:
+    """Hits where the recipe wants them, none where it switched the cache off."""
+    shared = window.workload.shared_prefix_tokens
+    cached = [request.cached_tokens for request in requests if request.cached_tokens is not None]
+    if window.prefix_cache is None or not cached:
+        return _not_applicable("prefix cache", "the server does not tell what it took from a cache")
+    mean = sum(cached) / len(cached)
+    if not window.prefix_cache:
+        return _judge("prefix cache", mean == 0, f"off; {mean:.1f} cached tokens a request")
+    good = mean >= HIT_SHARE * shared
+    return _judge("prefix cache", good, f"on; {mean:.1f} cached tokens a request, {shared} shared by all prompts")
 
 
 def no_server_died(requests: Sequence[RequestRecord], window: Window) -> Check:
     return _judge(
-        "no server died", not window.dead, f"died: {', '.join(window.dead)}" if window.dead else "all alive to the end"
+        "no server died", not window.dead, f"{', '.join(window.dead)} died" if window.dead else "all alive to the end"
     )
 
 
@@ -135,14 +155,12 @@ def awake(requests: Sequence[RequestRecord], window: Window) -> Check:
 
 def client_headroom(requests: Sequence[RequestRecord], window: Window) -> Check:
     if window.stand_in:
-        detail = "stand-in client on processors that it shares with the servers"
-        return Check(name="client headroom", outcome="not applicable", detail=detail)
+        return _not_applicable("client headroom", "stand-in client on processors that it shares with the servers")
     return Check(name="client headroom", outcome="unknown", detail="nothing measured the client's processors")
 
 
 def replica_balance(requests: Sequence[RequestRecord], window: Window) -> Check:
-    detail = "no counters per replica were collected"
-    return Check(name="replica balance", outcome="not applicable", detail=detail)
+    return _not_applicable("replica balance", "no counters per replica were collected")
 
 
 def load_generator(requests: Sequence[RequestRecord], window: Window) -> Check:
@@ -162,6 +180,7 @@ CHECKS: tuple[Callable[[Sequence[RequestRecord], Window], Check], ...] = (
     input_length,
     load,
     distinct_prompts,
+    prefix_cache,
     client_headroom,
     replica_balance,
 )

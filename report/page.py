@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from report import chart, wording
 from report.compare import points
@@ -26,6 +27,7 @@ def page(document: RunDocument) -> str:
             receipt=document.receipt,
             subject=wording.subject(document),
             heading=wording.heading(document),
+            notes=wording.notes(document),
             began=document.phases[0].started_at if document.phases else None,
             proof=wording.proof(document),
             stand_in_note=wording.STAND_IN,
@@ -54,9 +56,9 @@ def _environment() -> Environment:
     return environment
 
 
-def _forecast(forecast: Forecast | None) -> str:
-    """`75 (50 to 108)`."""
-    if forecast is None:
-        return wording.NONE
+def _forecast(forecast: Forecast | None) -> Markup:
+    """The middle, and its interval below it."""
+    if forecast is None or not forecast.output_tok_per_s:
+        return Markup(wording.NONE)
     middle, low, high = map(wording.number, (forecast.output_tok_per_s, forecast.low, forecast.high))
-    return f"{middle} ({low} to {high})"
+    return Markup("{} <small>{} to {}</small>").format(middle, low, high)

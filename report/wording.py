@@ -14,7 +14,7 @@ STAND_IN = (
 )
 ONE_REPEAT = (
     "One repeat of each cell: no interval is shown and nothing is ranked, because a difference may be noise. "
-    "To compare, set `repeats: 3` or more in the recipe."
+    "To compare, set repeats to 3 or more in the recipe."
 )
 TOO_FEW = "No cell has two valid repeats: no interval is shown and nothing is ranked."
 NONE = "-"
@@ -23,12 +23,12 @@ NONE = "-"
 
 def subject(document: RunDocument) -> str:
     """The title, and what a reader must not overlook about the figures."""
-    notes = [
-        text
-        for text, holds in (("CPU stand-in", document.stand_in), ("simulated dollars", document.simulated))
-        if holds
-    ]
-    return " · ".join([heading(document), *notes])
+    return " · ".join([heading(document), *notes(document)])
+
+
+def notes(document: RunDocument) -> list[str]:
+    said = (("CPU stand-in", document.stand_in), ("simulated dollars", document.simulated))
+    return [text for text, holds in said if holds]
 
 
 def heading(document: RunDocument) -> str:

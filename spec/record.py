@@ -72,7 +72,7 @@ class Figures(Spec):
 
 
 class Forecast(Spec):
-    """What the plan expected of a cell, and the interval in which it lies nine times of ten."""
+    """What the plan expected of a cell, and between which ends; all 0 where nothing was measured to go by."""
 
     output_tok_per_s: float
     low: float

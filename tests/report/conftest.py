@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 
@@ -76,8 +75,9 @@ def cell(
     sent = requests(key, workload, *speed, failing=failing)
     window = Window(workload, key.concurrency, stand_in=stand_in, rc=0, dead=dead, lost_s=0.1)
     found, seen = checks(sent, window), figures(sent)
-    if not stand_in:  # what a client on a machine of its own would have measured
-        found = tuple(c.model_copy(update={"outcome": "pass"}) if c.outcome == "unknown" else c for c in found)
+    if not stand_in:
+        measured = {"outcome": "pass", "detail": "client on a machine of its own, 31 % busy"}
+        found = tuple(check.model_copy(update=measured) if check.outcome == "unknown" else check for check in found)
     assert seen is not None
     usd = (usd_per_hour * Decimal(str(seen.duration_s)) / 3600).quantize(Decimal("0.000001"))
     return Record(
@@ -270,8 +270,3 @@ def gpu() -> RunDocument:
 @pytest.fixture(scope="session")
 def refused() -> RunDocument:
     return refused_document()
-
-
-@pytest.fixture(scope="session")
-def golden() -> Path:
-    return Path(__file__).parent / "golden"

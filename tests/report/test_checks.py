@@ -7,6 +7,7 @@ from spec.recipe import Workload
 from spec.record import RequestRecord
 
 WORKLOAD = Workload(name="short", isl_tokens=64, osl_tokens=32, requests=4)
+SHARED = WORKLOAD.model_copy(update={"shared_prefix_tokens": 40})
 FINE = Window(workload=WORKLOAD, concurrency=2, stand_in=True, rc=0)
 
 
@@ -32,6 +33,14 @@ def failed(index: int) -> RequestRecord:
 ANSWERS = [answer(index) for index in range(4)]
 
 
+def named(*prompts: str) -> list[RequestRecord]:
+    return [one.model_copy(update={"prompt": prompt}) for one, prompt in zip(ANSWERS, prompts)]
+
+
+def cached(tokens: int) -> list[RequestRecord]:
+    return [one.model_copy(update={"cached_tokens": tokens}) for one in ANSWERS]
+
+
 def outcomes(requests: list[RequestRecord], window: Window = FINE) -> dict[str, str]:
     return {check.name: check.outcome for check in checks(requests, window)}
 
@@ -41,6 +50,7 @@ def test_a_clean_cell_is_valid_and_says_what_did_not_apply() -> None:
     assert valid(checks(ANSWERS, FINE))
     assert [name for name, outcome in found.items() if outcome == "not applicable"] == [
         "distinct prompts",
+        "prefix cache",
         "client headroom",
         "replica balance",
     ]
@@ -61,8 +71,13 @@ def test_a_clean_cell_is_valid_and_says_what_did_not_apply() -> None:
         ([], FINE, "input length", "unknown"),
         ([answer(2 * index) for index in range(4)], replace(FINE, concurrency=4), "load", "fail"),
         ([], FINE, "load", "unknown"),
-        (ANSWERS, replace(FINE, distinct_prompts=4), "distinct prompts", "pass"),
-        (ANSWERS, replace(FINE, distinct_prompts=3), "distinct prompts", "fail"),
+        (named("a", "b", "c", "d"), FINE, "distinct prompts", "pass"),
+        (named("a", "b", "c", "c"), FINE, "distinct prompts", "fail"),
+        (cached(0), replace(FINE, prefix_cache=False), "prefix cache", "pass"),
+        (cached(9), replace(FINE, prefix_cache=False), "prefix cache", "fail"),
+        (cached(9), replace(FINE, prefix_cache=True), "prefix cache", "pass"),
+        (cached(30), replace(FINE, prefix_cache=True, workload=SHARED), "prefix cache", "pass"),
+        (cached(9), replace(FINE, prefix_cache=True, workload=SHARED), "prefix cache", "fail"),
         (ANSWERS, replace(FINE, dead=("server-1",)), "no server died", "fail"),
         (ANSWERS, replace(FINE, lost_s=3600.0), "machine awake", "fail"),
         (ANSWERS, replace(FINE, lost_s=0.5), "machine awake", "pass"),
