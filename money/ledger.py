@@ -13,12 +13,10 @@ from decimal import Decimal
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from pydantic import ValidationError
-
 from money.account import account
 from money.lines import LineFile
 from spec.errors import MegatokError, RecipeError
-from spec.ledger import Event, EventKind, Resource
+from spec.ledger import Event, EventKind, Resource, read
 
 FILE = "ledger.jsonl"
 
@@ -129,10 +127,9 @@ class Ledger:
 
     def _parse(self, line: bytes) -> Event:
         try:
-            event = Event.model_validate_json(line)
-        except ValidationError as error:
-            first = error.errors()[0]
-            raise self._damaged(f"{'.'.join(map(str, first['loc']))} {first['msg']}".strip()) from None
+            event = read(line)
+        except ValueError as error:
+            raise self._damaged(str(error)) from None
         if (event.seq, event.previous) != (len(self._events), self._head):
             raise self._damaged("it does not follow the line before it")
         return event

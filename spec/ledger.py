@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import AwareDatetime
+from pydantic import AwareDatetime, ValidationError
 
 from spec.base import Natural, Seq, Spec, Usd
 
@@ -52,3 +52,12 @@ class Event(Spec):
     ended_at: AwareDatetime | None = None
     previous: str = ""
     """SHA-256 of the line before, so that a changed past shows."""
+
+
+def read(line: bytes) -> Event:
+    """The event that a line holds; ValueError says in short what is wrong with one that is none."""
+    try:
+        return Event.model_validate_json(line)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc']))} {first['msg']}".strip()) from None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from money import budget
 from money.intents import attempt, open_intents, token
@@ -43,80 +43,114 @@ class Create:
         return self.paid_usd if self.gone else max(self.worst_usd, self.paid_usd)
 
 
-class Books(RuleBasedStateMachine):
+class Truth:
+    """What was really created and paid, kept without the ledger."""
+
     def __init__(self) -> None:
-        super().__init__()
-        self.folder = Path(tempfile.mkdtemp())
-        self.handles = [Ledger(self.folder.as_uri()) for _ in range(2)]
-        self.epochs = [0, 0]
-        self.creates: dict[str, Create] = {}
         self.budget_usd = Decimal(0)
+        self.creates: dict[str, Create] = {}
 
-    @initialize(usd=st.integers(200, 1000).map(lambda cents: Decimal(cents) / 100))
-    def open(self, usd: Decimal) -> None:
-        self.budget_usd = usd
-        self.epochs = [handle.open(RUN, usd) for handle in self.handles]
-
-    def owns(self, who: int) -> bool:
-        return self.epochs[who] == self.handles[0].epoch(RUN)
-
-    def last(self, who: int, index: int) -> tuple[str, bool]:
-        number, held = attempt(self.handles[who].events(), RUN, index)
-        return token(RUN, index, number), held
-
-    @rule(who=WHO, index=INDEX, usd=USD, nodes=st.integers(0, 3), steps=st.integers(1, 3))
-    def create(self, who: int, index: int, usd: Decimal, nodes: int, steps: int) -> None:
-        """A plug-in's create, which may die after each of its steps; goes on with an attempt left open."""
-        name, held = self.last(who, index)
-        begun = held or (self.reserve(who, name, usd) and steps > 1 and self.begin(who, name, nodes))
-        if begun and steps > 2:
-            self.look(who, name)
-
-    def reserve(self, who: int, name: str, usd: Decimal) -> bool:
-        before_usd = self.creates[name].worst_usd if name in self.creates else Decimal(0)
-        try:
-            budget.reserve(self.handles[who], RUN, self.epochs[who], name, usd)
-        except Fenced:
-            assert not self.owns(who)
-            return False
-        except OverBudget:
-            assert self.exposure_usd() + usd - before_usd > self.budget_usd
-            return False
-        assert self.owns(who)
-        self.creates[name] = Create(max(before_usd, usd))
-        return True
-
-    def begin(self, who: int, name: str, nodes: int) -> bool:
-        budget.intent(self.handles[who], RUN, self.epochs[who], name, "create")
-        self.creates[name].began = True
-        self.creates[name].running = {f"{name}-{number}" for number in range(nodes)}
-        return True
-
-    def look(self, who: int, name: str) -> None:
-        """By whoever looks: a truth is never refused, whatever the epoch."""
-        create = self.creates[name]
-        if create.running:
-            budget.commit(self.handles[who], RUN, name, tuple(map(machine, sorted(create.running))), NOON)
-            create.known = True
-        else:
-            budget.release(self.handles[who], RUN, name, "made nothing")
-            create.gone = True
+    def exposure_usd(self) -> Decimal:
+        return sum((one.exposure_usd for one in self.creates.values()), Decimal(0))
 
     def begun(self, index: int) -> str | None:
         names = [name for name, one in self.creates.items() if one.began and not one.gone and f"-{index}-" in name]
         return names[-1] if names else None
 
+    def unknown(self) -> set[str]:
+        return {name for name, one in self.creates.items() if one.began and not one.known and not one.gone}
+
+
+class Plugin:
+    """One process: its handle, and the epoch that it read when it began."""
+
+    def __init__(self, address: str, truth: Truth) -> None:
+        self.ledger = Ledger(address)
+        self.truth = truth
+        self.epoch = self.ledger.open(RUN, truth.budget_usd)
+
+    def owns(self) -> bool:
+        return self.epoch == self.ledger.epoch(RUN)
+
+    def last(self, index: int) -> tuple[str, bool]:
+        number, held = attempt(self.ledger.events(), RUN, index)
+        return token(RUN, index, number), held
+
+    def reserve(self, name: str, usd: Decimal) -> bool:
+        known = self.truth.creates.get(name)
+        before_usd = known.worst_usd if known else Decimal(0)
+        try:
+            budget.reserve(self.ledger, RUN, self.epoch, name, usd)
+        except Fenced:
+            assert not self.owns()
+            return False
+        except OverBudget:
+            assert self.truth.exposure_usd() + usd - before_usd > self.truth.budget_usd
+            return False
+        assert self.owns()
+        self.truth.creates[name] = Create(max(before_usd, usd))
+        return True
+
+    def begin(self, name: str, nodes: int) -> bool:
+        budget.intent(self.ledger, RUN, self.epoch, name, "create")
+        self.truth.creates[name].began = True
+        self.truth.creates[name].running = {f"{name}-{number}" for number in range(nodes)}
+        return True
+
+    def look(self, name: str) -> None:
+        """By whoever looks: a truth is never refused, whatever the epoch."""
+        create = self.truth.creates[name]
+        if create.running:
+            budget.commit(self.ledger, RUN, name, tuple(map(machine, sorted(create.running))), NOON)
+            create.known = True
+        else:
+            budget.release(self.ledger, RUN, name, "made nothing")
+            create.gone = True
+
+    def extend(self, name: str, usd: Decimal) -> None:
+        try:
+            budget.extend(self.ledger, RUN, self.epoch, name, usd)
+        except Fenced:
+            assert not self.owns()
+        except OverBudget:
+            assert self.truth.exposure_usd() + usd > self.truth.budget_usd
+        else:
+            assert self.owns()
+            self.truth.creates[name].worst_usd += usd
+
+
+class Books(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.truth = Truth()
+        self.plugins: list[Plugin] = []
+
+    @initialize(usd=st.integers(200, 1000).map(lambda cents: Decimal(cents) / 100))
+    def open(self, usd: Decimal) -> None:
+        self.truth.budget_usd = usd
+        self.plugins = [Plugin(self.folder.as_uri(), self.truth) for _ in range(2)]
+
+    @rule(who=WHO, index=INDEX, usd=USD, nodes=st.integers(0, 3), steps=st.integers(1, 3))
+    def create(self, who: int, index: int, usd: Decimal, nodes: int, steps: int) -> None:
+        """A plug-in's create, which may die after each of its steps; goes on with an attempt left open."""
+        plugin = self.plugins[who]
+        name, held = plugin.last(index)
+        begun = held or (plugin.reserve(name, usd) and steps > 1 and plugin.begin(name, nodes))
+        if begun and steps > 2:
+            plugin.look(name)
+
     @rule(who=WHO, index=INDEX, share=SHARE, all_of_them=st.booleans())
     def delete(self, who: int, index: int, share: Decimal, all_of_them: bool) -> None:
-        if (name := self.begun(index)) is None:
+        if (name := self.truth.begun(index)) is None:
             return
-        create = self.creates[name]
-        self.look(who, name)
+        create = self.truth.creates[name]
+        self.plugins[who].look(name)
         while create.running:
             usd = ((create.worst_usd - create.paid_usd) * share).quantize(Decimal("0.000001"), "ROUND_DOWN")
             node = create.running.pop()
-            for handle in self.handles:
-                budget.settle(handle, RUN, name, machine(node), usd, NOON, NOON + timedelta(hours=1))
+            for plugin in self.plugins:
+                budget.settle(plugin.ledger, RUN, name, machine(node), usd, NOON, NOON + timedelta(hours=1))
             create.paid_usd += usd
             create.gone = not create.running
             if not all_of_them:
@@ -124,27 +158,17 @@ class Books(RuleBasedStateMachine):
 
     @rule(who=WHO, index=INDEX, usd=USD)
     def extend(self, who: int, index: int, usd: Decimal) -> None:
-        if (name := self.begun(index)) is None:
-            return
-        try:
-            budget.extend(self.handles[who], RUN, self.epochs[who], name, usd)
-        except Fenced:
-            assert not self.owns(who)
-        except OverBudget:
-            assert self.exposure_usd() + usd > self.budget_usd
-        else:
-            assert self.owns(who)
-            self.creates[name].worst_usd += usd
+        if name := self.truth.begun(index):
+            self.plugins[who].extend(name, usd)
 
     @rule(who=WHO)
     def fence(self, who: int) -> None:
-        self.epochs[who] = self.handles[who].fence(RUN)
-        self.creates = {name: one for name, one in self.creates.items() if one.began}
+        self.plugins[who].epoch = self.plugins[who].ledger.fence(RUN)
+        self.truth.creates = {name: one for name, one in self.truth.creates.items() if one.began}
 
     @rule(who=WHO)
     def restart(self, who: int) -> None:
-        self.handles[who] = Ledger(self.folder.as_uri())
-        self.epochs[who] = self.handles[who].open(RUN, self.budget_usd)
+        self.plugins[who] = Plugin(self.folder.as_uri(), self.truth)
 
     @rule(torn=st.binary(min_size=1, max_size=40).filter(lambda data: b"\n" not in data))
     def crash(self, torn: bytes) -> None:
@@ -152,24 +176,21 @@ class Books(RuleBasedStateMachine):
         with (self.folder / "ledger.jsonl").open("ab") as file:
             file.write(torn)
 
-    @precondition(lambda self: self.budget_usd)
     @invariant()
     def the_budget_is_not_passed(self) -> None:
-        now = budget.spend(self.handles[0].events(), RUN)
-        assert now.settled_usd + now.reserved_usd <= now.budget_usd == self.budget_usd
-        assert self.exposure_usd() == now.settled_usd + now.reserved_usd
+        now = budget.spend(Ledger(self.folder.as_uri()).events(), RUN)
+        assert now.settled_usd + now.reserved_usd <= now.budget_usd == self.truth.budget_usd
+        assert self.truth.exposure_usd() == now.settled_usd + now.reserved_usd
 
     @invariant()
     def all_read_the_same(self) -> None:
-        assert self.handles[0].events() == self.handles[1].events() == Ledger(self.folder.as_uri()).events()
+        fresh = Ledger(self.folder.as_uri()).events()
+        assert all(plugin.ledger.events() == fresh for plugin in self.plugins)
 
     @invariant()
     def open_intents_are_the_creates_of_unknown_outcome(self) -> None:
-        unknown = {name for name, one in self.creates.items() if one.began and not one.known and not one.gone}
-        assert {event.token for event in open_intents(self.handles[1].events(), RUN)} == unknown
-
-    def exposure_usd(self) -> Decimal:
-        return sum((one.exposure_usd for one in self.creates.values()), Decimal(0))
+        tokens = {event.token for event in open_intents(Ledger(self.folder.as_uri()).events(), RUN)}
+        assert tokens == self.truth.unknown()
 
     def teardown(self) -> None:
         shutil.rmtree(self.folder)
