@@ -88,3 +88,5 @@ class Launch:
     """Regular expressions: a log line that matches means it will not come up."""
     secrets: tuple[str, ...] = ()
     """Names of environment variables whose values playbooks pass on (mode 600, never in arguments)."""
+    model: str = ""
+    """Name of the prepared model that `{model}` stands for; empty where it needs none."""

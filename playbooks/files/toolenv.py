@@ -1,8 +1,9 @@
 """Make one foreign tool's environment in the cache: `toolenv.py LOCKS NAME...`.
 
-Runs on a node or on the user's machine, with the standard library alone. LOCKS is the folder that holds NAME.txt (pinned
-with hashes, complete: nothing else is resolved). The environment's name carries the lock's hash, so a changed lock is a new
-environment, and clones and local nodes that share a cache share it. Prints `made NAME FOLDER` or `kept NAME FOLDER`.
+Runs on a node or on the user's machine, with the standard library alone. LOCKS is the folder that holds NAME.txt
+(pinned with hashes, complete: nothing else is resolved). The environment's name carries the lock's hash, so a
+changed lock is a new environment, and clones and local nodes that share a cache share it. Prints `made NAME FOLDER`
+or `kept NAME FOLDER`.
 """
 
 from __future__ import annotations
