@@ -22,8 +22,6 @@ defaults
   # llama.cpp closes each connection after a stream, though it announces to keep it: never send on a used one.
   http-reuse never
   option http-server-close
-  # A token leaves when it comes, without waiting for the rest of its packet (about 40 ms).
-  option http-no-delay
 
 frontend gateway
   bind {host}:{port}

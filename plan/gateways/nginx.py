@@ -21,7 +21,6 @@ http {{
   uwsgi_temp_path tmp-uwsgi;
   scgi_temp_path tmp-scgi;
   client_max_body_size 64m;
-  client_body_buffer_size 1m;        # prompts stay in memory
   upstream replicas {{
     least_conn;
     # No `keepalive`: llama.cpp closes each connection after a stream, though it announces to keep it; with reuse 47 of
@@ -36,6 +35,7 @@ http {{
       proxy_set_header Host $host;
       proxy_set_header Connection "";
       proxy_buffering off;           # a token leaves when it comes
+      proxy_request_buffering off;   # a long prompt goes through no file: workers of a root's nginx may not write here
       proxy_next_upstream off;
       proxy_connect_timeout 5s;
       proxy_read_timeout 3600s;

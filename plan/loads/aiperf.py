@@ -60,9 +60,7 @@ def launch(
 def config(cell: CellKey, placement: Placement, campaign: Campaign, tokenizer: str) -> dict[str, Any]:
     """Everything is in the file: options beside a file are not merged into it, and `--api-key` would show in `ps`."""
     workload, load = campaign.workload, {"type": "concurrency", "concurrency": cell.concurrency}
-    phases = {MEASURED: {**load, "requests": workload.requests}}
-    if workload.warmup_requests:
-        phases[WARMUP] = {**load, "requests": workload.warmup_requests, "excludeFromResults": True}
+    warmup = {WARMUP: {**load, "requests": workload.warmup_requests, "excludeFromResults": True}}
     return {
         "schemaVersion": "2.0",
         "randomSeed": workload.seed + cell.repeat - 1,
@@ -71,7 +69,8 @@ def config(cell: CellKey, placement: Placement, campaign: Campaign, tokenizer: s
             "endpoint": _endpoint(placement),
             "tokenizer": {"name": tokenizer},
             "dataset": _dataset(campaign),
-            **phases,
+            **(warmup if workload.warmup_requests else {}),
+            MEASURED: {**load, "requests": workload.requests},
             "artifacts": {"dir": "{dir}/artifacts"},
             "gpuTelemetry": {"enabled": False},
             "serverMetrics": {"enabled": False},
