@@ -61,6 +61,8 @@ class CreateRequest:
     offer: Offer
     lifetime_s: float
     public_key: str
+    gpus: int = 0
+    """GPUs that the recipe says a node has, for a cloud that cannot tell; else the offer says it."""
     hosts: tuple[SshHost, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
 

@@ -109,6 +109,8 @@ def environment(node: Node, folder: Path) -> dict[str, str]:
         "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
         **passed,
         "HOME": str(folder / "home"),
+        "USER": USER.pw_name,
+        "LOGNAME": USER.pw_name,
         "SHELL": USER.pw_shell or "/bin/sh",
         supervisor.MARKER: node.id,
     }

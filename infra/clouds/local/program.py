@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -111,7 +112,7 @@ def launched() -> subprocess.Popen[bytes]:
     }
     cache = os.environ.get("MEGATOK_CACHE") or str(Path.home() / ".cache" / "megatok")
     with (home() / "localcloud.log").open("ab") as log:
-        return subprocess.Popen(
+        child = subprocess.Popen(
             [sys.executable, "-m", "localcloud", "--home", str(home()), "--idle-s", str(IDLE_S)],
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -120,6 +121,10 @@ def launched() -> subprocess.Popen[bytes]:
             env=environment | {"PYTHONPATH": str(ROOT), "MEGATOK_CACHE": cache},
             start_new_session=True,
         )
+    threading.Thread(
+        target=child.wait, daemon=True
+    ).start()  # it outlives most callers, and must not become a zombie of one
+    return child
 
 
 def awaited(child: subprocess.Popen[bytes]) -> Endpoint:
