@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from report.compare import Point, points
-from report.wording import ONE_REPEAT, subject
+from report.wording import subject, unranked
 from spec.record import RunDocument
 
 MARKERS = "osD^vPX*"
@@ -37,14 +37,16 @@ def throughput(document: RunDocument) -> bytes:
     else:
         axes.text(0.5, 0.5, "no valid cell", transform=axes.transAxes, ha="center")
     if all(point.rank is None for point in found):
-        figure.supxlabel(ONE_REPEAT, fontsize=6)
+        figure.supxlabel(unranked(document.cells), fontsize=6)
     picture = io.BytesIO()
     figure.savefig(picture, format="png")
     return picture.getvalue()
 
 
-def _intervals(line: list[Point]) -> list[list[float]]:
-    """How far each interval reaches down and up from its mean."""
+def _intervals(line: list[Point]) -> list[list[float]] | None:
+    """How far each interval reaches down and up from its mean; None where there is none to show."""
+    if all(point.low is None for point in line):
+        return None
     down = [point.output_tok_per_s - (point.output_tok_per_s if point.low is None else point.low) for point in line]
     up = [(point.output_tok_per_s if point.high is None else point.high) - point.output_tok_per_s for point in line]
     return [down, up]
