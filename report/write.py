@@ -5,8 +5,6 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from report.atomic import write_files
 from report.page import page
 from report.rows import csv_text, jsonl
@@ -37,6 +35,6 @@ def load(path: Path) -> RunDocument:
         return RunDocument.model_validate_json(path.read_bytes())
     except OSError as error:
         raise RecipeError(f"no run document at {path} ({error.strerror}); `megatok ls` names the runs") from error
-    except ValidationError as error:
-        first = str(error).splitlines()[0]
+    except ValueError as error:  # a refusal of Pydantic's: how many, where the first is, and why
+        first = " ".join(line.strip() for line in str(error).splitlines()[:3])
         raise RecipeError(f"{path} is not a run document: {first}; it may be of another version") from error
