@@ -94,9 +94,9 @@ def _what(kind: type[BaseModel], detail: ErrorDetails) -> str:
 
 
 def _shown(value: Any) -> str:
-    if value is None:
-        return "nothing"
-    text = {True: "true", False: "false"}.get(value, repr(value)) if isinstance(value, bool) else repr(value)
+    """The value as the file has it, more or less, and not too much of it."""
+    text = repr(list(value) if isinstance(value, tuple) else value)
+    text = {"None": "nothing", "True": "true", "False": "false"}.get(text, text)
     return text if len(text) <= 60 else text[:57] + "..."
 
 

@@ -51,6 +51,7 @@ def launch(name: str, replica: Replica, campaign: Campaign, *, key: bool) -> Lau
         health="/health",
         fatal=FATAL,
         secrets=(API_KEY,) if key else (),
+        model=campaign.model,
     )
 
 

@@ -54,6 +54,7 @@ def launch(
         argv=("{env}/bin/aiperf", "profile", "--config", "{dir}/aiperf.json"),
         files=(("aiperf.json", json.dumps(config(cell, placement, campaign, tokenizer), indent=1) + "\n"),),
         secrets=(API_KEY,) if key else (),
+        model=campaign.model,
     )
 
 
