@@ -16,7 +16,7 @@ campaign: setup
 	.venv/bin/megatok run recipes/campaigns/local.yaml
 
 test: setup-dev
-	$(PYTHON) -m pytest -n $(JOBS) -m "not slow and not browser and not live" $(ARGS)
+	$(PYTHON) -m pytest -n $(JOBS) --dist loadgroup -m "not slow and not browser and not live" $(ARGS)
 
 check: setup-dev
 	.venv/bin/ruff format --check .
