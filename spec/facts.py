@@ -25,7 +25,7 @@ class Facts(Spec):
     memory_mib: Natural
     memory_free_mib: Natural
     python: str
-    """Version of `python3`, `3.11.7`."""
+    """Version of the one that tools get, `3.11.7`."""
     venv: bool
     """Whether that Python can make an environment with pip in it."""
     systemd: bool

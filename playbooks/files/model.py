@@ -100,8 +100,17 @@ def manifest(folder: Path, wanted: dict[str, str]) -> None:
     files = {}
     for path in sorted(folder.iterdir()):
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        files[path.name] = {"bytes": path.stat().st_size, "sha256": digest}
+        files[path.name] = {"bytes": path.stat().st_size, "mtime_ns": path.stat().st_mtime_ns, "sha256": digest}
     (folder / "manifest.json").write_text(json.dumps({"version": 1, "wanted": wanted, "files": files}, indent=1))
+
+
+def is_there(wanted: dict[str, str], into: Path) -> bool:
+    """Another node that shares the cache may just have made it."""
+    try:
+        found: bool = json.loads((into / "manifest.json").read_text())["wanted"] == wanted
+    except (OSError, ValueError):
+        return False
+    return found
 
 
 def prepare(wanted: dict[str, str], into: Path) -> None:
@@ -130,7 +139,10 @@ def main() -> None:
     into.parent.mkdir(parents=True, exist_ok=True)
     with into.with_name(f"{into.name}.lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        prepare(asked, into)
+        kept = is_there(asked, into)
+        if not kept:
+            prepare(asked, into)
+    sys.stdout.write(f"{'kept' if kept else 'made'} {into.name} {into}\n")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from pathlib import Path
 INSTALLER = "uv"
 """The lock of the installer itself, which pip installs."""
 DONE = ".complete"
-PYTHONS = ((3, 11), (3, 12), (3, 13))
+PYTHONS = ("3.11", "3.12", "3.13")
 """Versions that every locked tool supports."""
 
 
@@ -33,9 +33,9 @@ def cache() -> Path:
     return Path(os.environ.get("MEGATOK_CACHE") or Path.home() / ".cache" / "megatok")
 
 
-def folder(lock: Path) -> Path:
-    digest = hashlib.sha256(lock.read_bytes()).hexdigest()
-    return cache() / "envs" / f"{lock.stem}-{digest[:12]}"
+def title(lock: Path) -> str:
+    """Its name says what is in it."""
+    return f"{lock.stem}-{hashlib.sha256(lock.read_bytes()).hexdigest()[:12]}"
 
 
 @contextmanager
@@ -49,14 +49,13 @@ def locked(path: Path) -> Iterator[None]:
 
 def python() -> str:
     """An interpreter that the locked tools support: this one, else one on PATH."""
-    if sys.version_info[:2] in PYTHONS:
+    mine = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    if mine in PYTHONS:
         return sys.executable
-    for major, minor in PYTHONS:
-        found = shutil.which(f"python{major}.{minor}")
-        if found:
-            return found
-    shown = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    raise Refused(f"python3 is {shown}, the tools need 3.11, 3.12 or 3.13; install one of them")
+    found = next(filter(None, (shutil.which(f"python{version}") for version in PYTHONS)), None)
+    if not found:
+        raise Refused(f"python3 is {mine}; install one of {', '.join(PYTHONS)}")
+    return found
 
 
 def command(*argv: str) -> None:
@@ -89,7 +88,7 @@ def fill(env: Path, lock: Path) -> None:
 
 def make(lock: Path) -> tuple[Path, bool]:
     """The lock's environment, and whether it had to be made."""
-    env = folder(lock)
+    env = cache() / "envs" / title(lock)
     if usable(env):
         return env, False
     with locked(env.with_suffix(".lock")):

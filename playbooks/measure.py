@@ -1,0 +1,147 @@
+"""Measure: run a load generator on its node, detached; watch it and the servers; bring its files home.
+
+Detached, so that a lost line does not end it, and a second call finds it at work. Its exit code is carried along, but
+what counts is in its files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shlex
+import tarfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+from plan.launch import Launch
+from playbooks import launch, serve
+from playbooks.clock import Clock
+from playbooks.environments import fills, with_files
+from playbooks.launch import Status
+from playbooks.run import Host, on_all
+from spec.errors import ConnectionLost, Interrupted, NodeError
+from spec.facts import Facts
+from spec.inventory import Inventory, Node
+
+T = TypeVar("T")
+
+ARTIFACTS = "artifacts"
+"""Folder of the load generator's files, below its own."""
+POLL_S = 1.0
+"""A server that died is noticed within twice this."""
+SILENCE_S = 30.0
+"""A node that does not answer for so long counts as dead, with all that runs on it."""
+STEP_S = 60.0
+FETCH_S = 300.0
+TAIL_LINES = 20
+
+
+@dataclass(frozen=True)
+class Measured:
+    """How a load generator's run went. `rc` is None where it was ended before it was done."""
+
+    rc: int | None
+    started_at: datetime
+    ended_at: datetime
+    dead: tuple[str, ...] = ()
+    """Servers and gateways that died meanwhile; also the client, where its node fell silent."""
+    lost_s: float = 0.0
+    """Time in which this machine stood still."""
+    note: str = ""
+    """The end of the client's log, where it did not end well."""
+
+
+def measure(
+    inventory: Inventory,
+    facts: Mapping[str, Facts],
+    client: Launch,
+    watch: Sequence[Launch],
+    *,
+    secrets: Mapping[str, str],
+    limit_s: float,
+    into: Path,
+    cancel: threading.Event | None = None,
+) -> Measured:
+    """Run `client` to its end, and leave its files in `into`.
+
+    Ended early where one of `watch` dies, after `limit_s`, or by `cancel` (Interrupted). It is never left running.
+    """
+    node = inventory.nodes[client.node]
+    cancel = cancel or threading.Event()
+    try:
+        _on(node, lambda host: _begin(host, inventory.run, client, facts[node.name], secrets), STEP_S, cancel)
+        measured = _watched(inventory, client, watch, limit_s, cancel)
+    finally:
+        # What cannot be reached here is ended with its node.
+        with contextlib.suppress(NodeError):
+            _on(node, lambda host: launch.stop(host, inventory.run, [client.name]), STEP_S)
+    try:
+        note = _on(node, lambda host: _fetch(host, inventory.run, client.name, into, measured.rc), FETCH_S, cancel)
+    except NodeError as error:
+        note = f"its files cannot be had: {error}"
+    return replace(measured, note=note)
+
+
+def _on(node: Node, task: Callable[[Host], T], limit_s: float, cancel: threading.Event | None = None) -> T:
+    return on_all([node], task, limit_s=limit_s, cancel=cancel)[node.name]
+
+
+def _begin(host: Host, run: str, client: Launch, facts: Facts, secrets: Mapping[str, str]) -> None:
+    """Start it, without the files of an earlier try; one that is at work already is left at it."""
+    if not launch.status(host, run, [client.name])[client.name].alive:
+        host.run(f"rm -rf ~/{shlex.quote(launch.folder(run, client.name))}/{ARTIFACTS}")
+    launch.start(host, run, with_files(client), fills(facts, client), secrets, systemd=facts.systemd)
+
+
+def _watched(
+    inventory: Inventory, client: Launch, watch: Sequence[Launch], limit_s: float, cancel: threading.Event
+) -> Measured:
+    """Look every second until the client has ended, or must be."""
+    began, deadline_s, clock = datetime.now(UTC), time.monotonic() + limit_s, Clock()
+    heard_s = {each.name: time.monotonic() for each in (client, *watch)}
+
+    def measured(rc: int | None, dead: tuple[str, ...]) -> Measured:
+        return Measured(rc, began, datetime.now(UTC), dead, clock.lost_s)
+
+    while True:
+        now = _look(inventory, (client, *watch), cancel)
+        heard_s |= dict.fromkeys(now, time.monotonic())
+        dead = tuple(each.name for each in watch if each.name in now and not now[each.name].alive)
+        dead += tuple(name for name, at_s in heard_s.items() if time.monotonic() - at_s > SILENCE_S)
+        ended = client.name in now and not now[client.name].alive
+        if ended or dead or time.monotonic() > deadline_s:
+            return measured(now[client.name].rc if ended else None, dead)
+        if clock.rest(POLL_S, cancel):
+            raise Interrupted(f"stopped while {client.name} was at work")
+
+
+def _look(inventory: Inventory, launches: Sequence[Launch], cancel: threading.Event) -> dict[str, Status]:
+    """By name; those on a node that does not answer are left out."""
+
+    def one(host: Host, mine: Sequence[Launch]) -> dict[str, Status]:
+        try:
+            return launch.status(host, inventory.run, [each.name for each in mine])
+        except ConnectionLost:
+            return {}
+
+    found = serve.by_node(inventory, launches, one, STEP_S, cancel)
+    return {name: status for statuses in found.values() for name, status in statuses.items()}
+
+
+def _fetch(host: Host, run: str, name: str, into: Path, rc: int | None) -> str:
+    """Its files, as far as there are any; the end of its log where it did not end well."""
+    folder = launch.folder(run, name)
+    packed = f"{folder}/{ARTIFACTS}.tar.gz"
+    done = host.run(
+        f"cd ~/{shlex.quote(folder)} && [ -d {ARTIFACTS} ] && tar czf {ARTIFACTS}.tar.gz -C {ARTIFACTS} .", check=False
+    )
+    into.mkdir(parents=True, exist_ok=True)
+    if done.rc == 0:
+        with tarfile.open(fileobj=io.BytesIO(host.get(packed))) as archive:
+            archive.extractall(into, filter="data")
+    return "" if rc == 0 else launch.tail(host, run, name, lines=TAIL_LINES).rstrip()
