@@ -80,15 +80,15 @@ def _supply(host: Host, facts: Facts, lacks: Sequence[Lack], model: Model) -> tu
     lacks_model = any(lack.kind == "model" for lack in lacks)
     made = []
     if tools or lacks_model:
-        made += _make(host, _tools_script([*tools, WEIGHTS] if lacks_model else tools), LIMIT_S)
+        made += _make(host, facts, _tools_script([*tools, WEIGHTS] if lacks_model else tools), LIMIT_S)
     if lacks_model:
-        made += _make(host, _model_script(facts, model), MODEL_S)
+        made += _make(host, facts, _model_script(facts, model), MODEL_S)
     return tuple(made)
 
 
-def _make(host: Host, script: str, limit_s: float) -> list[str]:
+def _make(host: Host, facts: Facts, script: str, limit_s: float) -> list[str]:
     """What the script says it made; nodes that share a cache wait for each other, and one of them makes it."""
-    lines = host.run(script, limit_s=limit_s).out.splitlines()
+    lines = host.run(script, limit_s=limit_s, env={"MEGATOK_CACHE": facts.cache}).out.splitlines()
     return [name for word, name, _ in (line.split(" ", 2) for line in lines) if word == "made"]
 
 
