@@ -1,0 +1,61 @@
+"""What the engine said when it failed, as an error of ours: what the plug-in named, or what Pulumi itself lacks."""
+
+from __future__ import annotations
+
+import re
+
+from pulumi.automation.errors import CommandError, ConcurrentUpdateError
+
+from spec import errors
+from spec.errors import MegatokError, RecipeError
+
+_NAMED = re.compile(r"\berror: (?:an unhandled error occurred: )?([A-Z]\w+): (.+)")
+_CHECKED = re.compile(r"\berror: \S* ?resource '.*' property '?(.+?)'? value .* has a problem: (.+)")
+_ANY = re.compile(r"\berror: (.+)")
+_EMPTY = {"update failed", "preview failed", "Resource monitor has terminated, shutting down"}
+"""What the engine says beside the reason."""
+SHOWN = 3
+"""So many different reasons are told; 64 nodes may fail alike."""
+
+
+def failure(error: CommandError, stack: str) -> MegatokError:
+    """The worst of the errors that the engine has shown, with every reason of its class."""
+    text = str(error)
+    if isinstance(error, ConcurrentUpdateError):
+        found = re.search(r"created by (\S+) \(pid (\d+)\)", text)
+        who = f"process {found.group(2)} of {found.group(1)}" if found else "another process"
+        return RecipeError(f"stack {stack} is being changed by {who}; wait for it, or stop it")
+    if "incorrect passphrase" in text or "passphrase must be set" in text:
+        return RecipeError(
+            f"the passphrase is not the one that stack {stack} was made with; put the right one back "
+            "(MEGATOK_HOME/passphrase or PULUMI_CONFIG_PASSPHRASE), or end the run without it: megatok down " + stack
+        )
+    return _named(text) or _other(text, stack)
+
+
+def _named(text: str) -> MegatokError | None:
+    """From lines like `error: NoCapacity: no place for ...`."""
+    told: dict[type[MegatokError], dict[str, None]] = {}
+    for name, message in _NAMED.findall(text):
+        kind = getattr(errors, name, None)
+        if isinstance(kind, type) and issubclass(kind, MegatokError):
+            told.setdefault(kind, {})[message.strip()] = None
+    if not told:
+        return None
+    worst = errors.worst([kind.exit_code for kind in told])
+    kind = next(kind for kind in told if kind.exit_code == worst)
+    return kind(_joined(list(told[kind])))
+
+
+def _other(text: str, stack: str) -> MegatokError:
+    wrong = list(dict.fromkeys(f"{name}: {why}" for name, why in _CHECKED.findall(text)))
+    if wrong:
+        return RecipeError(f"stack {stack}: {_joined(wrong)}")
+    said = [line.strip() for line in _ANY.findall(text) if line.strip() not in _EMPTY]
+    kind = RecipeError if any("missing configuration" in line for line in said) else MegatokError
+    return kind(f"stack {stack}: {_joined(list(dict.fromkeys(said))) or text.strip()[-500:]}")
+
+
+def _joined(reasons: list[str]) -> str:
+    more = f"; and {len(reasons) - SHOWN} more" if len(reasons) > SHOWN else ""
+    return "; ".join(reasons[:SHOWN]) + more

@@ -1,0 +1,1 @@
+"""Our own language host: runs the Python program for an engine that came without the official one."""

@@ -1,0 +1,147 @@
+"""A run's cluster as a Pulumi stack: the same program, state and passphrase as plain `pulumi up` in the checkout."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import threading
+from collections.abc import Callable, Iterator
+
+from pulumi.automation import ConfigValue, LocalWorkspace, OutputMap, Stack
+from pulumi.automation.errors import CommandError, StackNotFoundError
+
+from infra.engine import environment
+from infra.engine.command import Command
+from infra.engine.failure import failure
+from infra.engine.folder import PROJECT, StateFolder
+from infra.engine.settings import backend
+from infra.settings import StackSettings
+from spec import load
+from spec.errors import Interrupted, MegatokError, RecipeError
+from spec.home import ROOT
+from spec.inventory import Inventory
+
+__all__ = ["StackSettings", "destroy", "extend", "forget", "inventory", "preview", "stacks", "up"]
+
+Tell = Callable[[str], object]
+
+
+def quiet(_line: str) -> None:
+    """For callers that want no progress."""
+
+
+def up(settings: StackSettings, *, on_line: Tell = quiet, cancel: threading.Event | None = None) -> Inventory:
+    """Stand the cluster up, or find it standing. Set `cancel` from any thread to stop it: Interrupted."""
+    with _errors(settings.run, cancel):
+        stack = _configured(settings, cancel)
+        done = stack.up(
+            on_output=on_line, on_error=on_line, color="never", suppress_outputs=True, suppress_progress=True
+        )
+        if "pending operations" in done.stdout + done.stderr:
+            # Creates that a killed engine left: our plug-in has found them by their token, the state need not know.
+            stack.refresh(clear_pending_creates=True, color="never", suppress_outputs=True)
+        found = _inventory(done.outputs)
+    if found is None:
+        raise MegatokError(f"stack {settings.run} is up but has no inventory; see its program's output")
+    return found
+
+
+def preview(settings: StackSettings) -> str:
+    """What `up` would do, as Pulumi tells it."""
+    with _errors(settings.run):
+        return _configured(settings).preview(color="never", suppress_progress=True).stdout
+
+
+def inventory(run: str) -> Inventory | None:
+    """The stack's inventory as it was last known; None where there is none."""
+    with _errors(run), contextlib.suppress(StackNotFoundError):
+        return _inventory(_Checkout().stack_outputs(run))
+    return None
+
+
+def extend(run: str, extend_s: float) -> Inventory:
+    """Let the nodes of a run live `extend_s` longer than they would now; OverBudget where the budget is too small."""
+    if extend_s <= 0:
+        raise RecipeError(f"extend by {extend_s} s: give a number of seconds above 0")
+    with _errors(run):
+        told = _Checkout().get_all_config(run)
+    settings = StackSettings.of(run, lambda key: value.value if (value := told.get(f"{PROJECT}:{key}")) else None)
+    return up(dataclasses.replace(settings, extend_s=settings.extend_s + extend_s))
+
+
+def destroy(run: str, *, on_line: Tell = quiet) -> None:
+    """Delete all nodes of a run, and settle them. A stack that does not exist is destroyed."""
+    with _errors(run), contextlib.suppress(StackNotFoundError):
+        stack = Stack.select(run, _Checkout())
+        stack.destroy(on_output=on_line, on_error=on_line, color="never", suppress_outputs=True, suppress_progress=True)
+
+
+def forget(run: str) -> None:
+    """Drop what Pulumi remembers of a run: its state, lock and config. For after a teardown that did not need them."""
+    folder = StateFolder.of(backend())
+    if folder:
+        folder.forget(run)
+    else:
+        with _errors(run), contextlib.suppress(StackNotFoundError):
+            _Checkout().remove_stack(run, force=True)
+    (ROOT / f"Pulumi.{run}.yaml").unlink(missing_ok=True)
+
+
+def stacks() -> tuple[str, ...]:
+    """Every stack of this project, also those made by hand."""
+    folder = StateFolder.of(backend())
+    if folder:
+        return folder.stacks()
+    with _errors("list"):
+        return tuple(sorted(found.name for found in _Checkout().list_stacks()))
+
+
+class _Checkout(LocalWorkspace):
+    """The project itself. Selects no stack: which one is selected is for the user's own `pulumi` commands."""
+
+    def __init__(self, cancel: threading.Event | None = None) -> None:
+        super().__init__(work_dir=str(ROOT), env_vars=environment(), pulumi_command=Command(cancel))
+
+    def select_stack(self, stack_name: str) -> None:
+        """Every command names its stack."""
+
+    def create_stack(self, stack_name: str) -> None:
+        self._run_pulumi_cmd_sync(["stack", "init", "--no-select", stack_name])
+
+
+def _configured(settings: StackSettings, cancel: threading.Event | None = None) -> Stack:
+    """The stack with these settings in its config; made if it does not exist."""
+    cluster = load.cluster(settings.recipe)
+    whole = dataclasses.replace(settings, nodes=settings.nodes or cluster.nodes)
+    config = {f"{PROJECT}:{key}": ConfigValue(value) for key, value in whole.config().items()}
+    checkout = _Checkout(cancel)
+    stack = Stack.select(settings.run, checkout)
+    try:
+        checkout.set_all_config(settings.run, config)
+    except StackNotFoundError:
+        checkout.create_stack(settings.run)
+        checkout.set_all_config(settings.run, config)
+    return stack
+
+
+@contextlib.contextmanager
+def _errors(run: str, cancel: threading.Event | None = None) -> Iterator[None]:
+    """Errors of the engine as ours; and a lock that a dead process has left goes first."""
+    folder = StateFolder.of(backend())
+    if folder:
+        folder.unlock(run)
+    try:
+        yield
+    except StackNotFoundError:
+        raise
+    except CommandError as error:
+        if cancel and cancel.is_set():
+            raise Interrupted(f"stack {run} was stopped while it was being changed") from None
+        raise failure(error, run) from None
+
+
+def _inventory(outputs: OutputMap) -> Inventory | None:
+    if "inventory" not in outputs:
+        return None
+    return Inventory.model_validate_json(json.dumps(outputs["inventory"].value))

@@ -1,0 +1,73 @@
+"""What a `NodeGroup` is asked for, and what it answers: both sides of the resource in a Pulumi stack."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import AwareDatetime, Field, ValidationError
+
+from spec.base import Budget, Name, Natural, Positive, Price, Seconds, Seq, Spec
+from spec.inventory import Node
+from spec.recipe import SshHost
+
+
+class GroupInputs(Spec):
+    """1 to k nodes that must stand in one place, all or none."""
+
+    run: Name
+    index: Natural
+    """Of its first node."""
+    count: Positive
+    cloud: Name
+    node_type: Name
+    regions: Seq[Name] = ()
+    max_usd_per_hour: Price | None = None
+    lifetime_s: Seconds
+    extend_s: Annotated[float, Field(ge=0)] = 0.0
+    """All that was ever added to `lifetime_s`."""
+    budget_usd: Budget
+    ledger: str
+    public_key: str
+    key_file: str
+    hosts: Seq[SshHost] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f"{self.run}-{self.index + offset}" for offset in range(self.count))
+
+    @property
+    def whole_life_s(self) -> float:
+        return self.lifetime_s + self.extend_s
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """From JSON values."""
+        return cls.model_validate_json(json.dumps(dict(values)))
+
+    @classmethod
+    def faults(cls, values: Mapping[str, Any]) -> dict[str, str]:
+        """Which of the JSON values cannot be used, and why; empty where `of` takes them."""
+        try:
+            cls.of(values)
+        except ValidationError as error:
+            return {".".join(map(str, one["loc"])) or "inputs": one["msg"] for one in error.errors()}
+        return {}
+
+
+class GroupState(Spec):
+    """Outputs. `nodes` is empty where a create failed and what it left is not known: only a delete can follow."""
+
+    nodes: Seq[Node]
+    expires_at: AwareDatetime | None
+    """The earliest end of its nodes."""
+    token: str
+    region: str
+    extended_s: float
+    """The `extend_s` that `expires_at` has in it."""
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """From JSON values."""
+        return cls.model_validate_json(json.dumps(dict(values)))
