@@ -63,9 +63,9 @@ class Plan:
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """Foreign tools whose environments the nodes need."""
+        """Foreign tools whose environments the nodes need, and the system's programs that must be there."""
         launches = [launch for boot in self.boots for launch in (*boot.servers, *_started(boot))]
-        return tuple(dict.fromkeys([*(launch.tool for launch in launches if launch.tool), aiperf.TOOL]))
+        return tuple(dict.fromkeys([*(launch.tool or launch.argv[0] for launch in launches), aiperf.TOOL]))
 
 
 def make(
