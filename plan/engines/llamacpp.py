@@ -43,7 +43,6 @@ def launch(name: str, replica: Replica, campaign: Campaign, *, key: bool) -> Lau
         name=name,
         node=replica.node,
         tool="llamacpp",
-        model=campaign.model,
         argv=_argv(replica, campaign),
         # Idle OpenMP threads spin by default, and so take the client's time on shared cores: 33 -> 50 tok/s (measured).
         env=(("OMP_WAIT_POLICY", "passive"),) if threads > 1 else (),

@@ -51,7 +51,6 @@ def launch(
         name=f"{str(cell).lower()}-client",
         node=placement.client_node,
         tool=TOOL,
-        model=campaign.model,
         argv=("{env}/bin/aiperf", "profile", "--config", "{dir}/aiperf.json"),
         files=(("aiperf.json", json.dumps(config(cell, placement, campaign, tokenizer), indent=1) + "\n"),),
         secrets=(API_KEY,) if key else (),
