@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
@@ -21,18 +20,9 @@ from infra.cloud import CreateRequest, Machine
 from infra.clouds import cloud
 from infra.clouds.local import CLOUD, LocalCloud, program
 from spec.errors import CloudError, MegatokError, NoCapacity, NotYetTerminated, QuotaExceeded, Throttled, Unanswered
+from tests.infra.conftest import until
 
 PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA test"
-WAIT_S = 20.0
-
-
-def until(true: Callable[[], Any]) -> Any:
-    give_up_at = time.monotonic() + WAIT_S
-    while time.monotonic() < give_up_at:
-        if found := true():
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"not within {WAIT_S} s")
 
 
 def fault(name: str, **rule: Any) -> None:

@@ -18,7 +18,7 @@ import paramiko
 import pytest
 
 ROOT = Path(__file__).parents[2]
-WAIT_S = 20.0
+WAIT_S = 40.0
 
 
 def until(true: Callable[[], Any], limit_s: float = WAIT_S) -> Any:
@@ -44,8 +44,7 @@ class Program:
 
     def start(self, idle_s: float = 60.0) -> None:
         self.process = self.launch(idle_s)
-        until(self.listens)
-        self.endpoint = json.loads((self.home / "endpoint.json").read_text())
+        self.endpoint = until(lambda: endpoint(self.home, self.process.pid))
 
     def launch(self, idle_s: float = 60.0) -> subprocess.Popen[bytes]:
         with (self.home.parent / "localcloud.log").open("ab") as log:
@@ -56,10 +55,6 @@ class Program:
                 stderr=log,
                 env=os.environ | self.environment,
             )
-
-    def listens(self) -> bool:
-        endpoint = self.home / "endpoint.json"
-        return endpoint.exists() and json.loads(endpoint.read_text())["pid"] == self.process.pid
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
@@ -153,6 +148,13 @@ class Program:
         until(lambda: self.bill()["running"] == 0)
         self.process.terminate()
         self.process.wait()
+
+
+def endpoint(home: Path, pid: int) -> dict[str, Any] | None:
+    """What the program of this number says of itself, once it listens."""
+    path = home / "endpoint.json"
+    told: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
+    return told if told and told["pid"] == pid else None
 
 
 @pytest.fixture

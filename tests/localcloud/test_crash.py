@@ -88,10 +88,10 @@ def test_one_cloud_for_each_home(program: Program) -> None:
 def test_cloud_ends_when_idle_and_empty(program: Program) -> None:
     program.process.terminate()
     program.process.wait()
-    program.start(idle_s=1.0)
+    program.start(idle_s=3.0)
     node = program.create(lifetime_s=60)
     with pytest.raises(Exception, match="timed out"):
-        program.process.wait(timeout=2.5)
+        program.process.wait(timeout=4.5)
     program.ask("DELETE", f"/v1/nodes/{node['id']}")
     assert program.process.wait(timeout=20) == 0
     assert not (program.home / "endpoint.json").exists()
