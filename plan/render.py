@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 from plan.forecast import forecast
@@ -15,6 +15,9 @@ CLIENT_FIXED_S = 10.0
 
 BOOT_S = 5.0
 """A server's start and its smoke test, roughly (measured 0.7 to 5 s)."""
+
+LISTED = 4
+"""Addresses shown of a longer list."""
 
 
 def render(plan: Plan) -> str:
@@ -30,7 +33,7 @@ def _head(plan: Plan) -> str:
         plan.campaign.engine,
         plan.campaign.workload,
     )
-    nodes = f"{cluster.nodes} x {cluster.node_type} on {cluster.cloud}: {cluster.gpus_per_node} x {plan.gpu.title}"
+    nodes = f"{cluster.nodes} x {cluster.node_type} on {cluster.cloud}: {cluster.gpus_per_node} x {plan.gpu.title} each"
     knobs = f"{engine.slots} slots of {engine.context_tokens} tokens, speculation {engine.speculation}"
     lines = [
         f"{campaign.title} ({campaign.name})",
@@ -55,9 +58,12 @@ def _workload(plan: Plan) -> str:
 
 def _boot(plan: Plan, number: int, boot: Boot) -> str:
     label = " (stand-in: TP is threads)" if plan.campaign.cluster.stand_in else ""
+    replicas = boot.placement.replicas
     lines = [f"boot {number} of {len(plan.boots)}: {boot.placement.layout}{label}"]
-    for replica, launch in zip(boot.placement.replicas, boot.servers):
-        lines += [f"  {_where(plan, replica)}", *_launch(launch)]
+    lines += [f"  {_where(plan, replica)}" for replica in replicas]
+    lines += _launch(boot.servers[0])
+    if len(replicas) > 1:
+        lines.append("    (replica 0; the others differ in host and port)")
     for front in boot.gateways:
         lines += _front(plan, front)
     return "\n".join([*lines, ""])
@@ -84,14 +90,19 @@ def _front(plan: Plan, front: Front) -> Iterator[str]:
         yield from _launch(front.launch)
     cells = ", ".join(f"c{cell.concurrency}-r{cell.repeat}" for cell in front.cells)
     client = plan.seats[placement.client_node].name
-    yield f"    AIPerf on {client} -> {' and '.join(placement.endpoints)}: {cells}"
+    yield f"    AIPerf on {client} -> {_listed(placement.endpoints)}: {cells}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return ", ".join(names[:LISTED]) + more
 
 
 def _cells(plan: Plan) -> str:
     rows = [f"  {'cell':<30}  output tok/s (interval)   seconds", *(_cell(plan, cell) for cell in plan.cells)]
     sources = {forecast(plan.campaign, cell.layout, cell.concurrency).source: None for cell in plan.cells}
     total_s = sum(_seconds(plan, cell) for cell in plan.cells) + BOOT_S * len(plan.boots)
-    lines = [f"{len(plan.cells)} cells, forecast", *rows, *(f"  {source}" for source in sources)]
+    lines = [f"cells: {len(plan.cells)}, forecast", *rows, *(f"  {source}" for source in sources)]
     return "\n".join([*lines, f"  measuring takes about {total_s / 60:.1f} min, rent and preparation apart", ""])
 
 

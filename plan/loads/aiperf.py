@@ -64,7 +64,8 @@ def config(cell: CellKey, placement: Placement, campaign: Campaign, tokenizer: s
     warmup = {WARMUP: {**load, "requests": workload.warmup_requests, "excludeFromResults": True}}
     return {
         "schemaVersion": "2.0",
-        "randomSeed": workload.seed + cell.repeat - 1,
+        # Each cell has prompts of its own, else a prefix cache would know those of the cell before.
+        "randomSeed": workload.seed + campaign.cells().index(cell),
         "benchmark": {
             "model": campaign.model,
             "endpoint": _endpoint(placement),
