@@ -11,8 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from localcloud import life
+
+settings.register_profile("shared cores", deadline=None)  # a busy machine makes a slow example, which is no failure
+settings.load_profile("shared cores")
 
 
 @pytest.fixture(autouse=True)

@@ -80,7 +80,7 @@ def test_servers_have_the_address_of_their_replica() -> None:
 
 
 def test_tools_are_those_that_the_nodes_need() -> None:
-    assert planned(LOCAL).tools == ("llamacpp", "aiperf")
+    assert planned(LOCAL).tools == ("llamacpp", "nginx", "aiperf")
     grid = Grid(layout=(LayoutShape(dp=1),), gateway=("vllm-router",), concurrency=(1,))
     assert planned(edited(sweep=(grid,))).tools == ("llamacpp", "vllm-router", "aiperf")
 
