@@ -61,6 +61,14 @@ class RunFolder:
             raise MegatokError(f"cannot write {path}: {error.strerror}; free some space or set MEGATOK_HOME") from error
         return path
 
+    def last_line(self) -> str:
+        """The newest line of progress, without its time."""
+        try:
+            text = (self.path / "progress.log").read_text(errors="replace").rstrip()
+        except OSError:
+            return ""
+        return text.rpartition("\n")[2].partition("] ")[2]
+
     def inventory(self) -> Inventory | None:
         return _read(self.path / "inventory.json", Inventory)
 

@@ -1,38 +1,35 @@
-"""The phases of a run up to a fit cluster, and from its end to the receipt. Each one can be called alone."""
+"""The phases of a run, each callable alone: a cluster that stands, is prepared and fit, serves, answers, and is gone."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from campaign.folder import RunFolder
 from campaign.run import Run
 from infra import stack
 from infra.clouds import cloud
 from infra.teardown import teardown
-from plan.launch import Seat
-from plan.make import Plan, make
-from plan.render import render
-from playbooks import gates, nccl, prepare, probe
-from playbooks.run import on_all
+from plan.forecast import forecast
+from plan.launch import API_KEY, Launch, Placement, Seat
+from plan.make import Boot, Plan, make
+from playbooks import collect, gates, nccl, prepare, probe, serve, smoke
 from spec import load
-from spec.cost import worst_case_usd
 from spec.errors import GateFailed, MegatokError, OverBudget, TeardownUnproven
 from spec.facts import Facts
+from spec.home import ledger_address
 from spec.inventory import Inventory
-from spec.record import Check
+from spec.receipt import Receipt
 from spec.recipe import Campaign
+from spec.record import Check
 
 
 def planned(campaign: Campaign, inventory: Inventory | None = None, *, key: bool = False) -> Plan:
     """The plan of a campaign: on assumed nodes, or on those that exist."""
     cluster = campaign.cluster
-    model, gpu = load.model(campaign.model), load.gpu(cluster.gpu)
+    seats = tuple(Seat(n.name, n.host, n.gpus, n.ports) for n in inventory.nodes) if inventory else None
     price = load.price(cluster.cloud, cluster.node_type).usd_per_hour
     step_s = cloud(cluster.cloud).capabilities.billing_step_s
-    seats = (
-        tuple(Seat(node.name, node.host, node.gpus, node.ports) for node in inventory.nodes) if inventory else None
-    )
+    model, gpu = load.model(campaign.model), load.gpu(cluster.gpu)
     return make(campaign, model, gpu, price, step_s=step_s, seats=seats, key=key)
 
 
@@ -41,30 +38,30 @@ def affordable(plan: Plan) -> None:
     budget = plan.campaign.budget_usd
     if plan.worst_usd > budget:
         raise OverBudget(
-            f"worst case ${plan.worst_usd:.4f} is above the budget of ${budget:.4f}; "
+            f"the worst case of this run, ${plan.worst_usd:.4f}, is above its budget of ${budget:.4f}; "
             "raise --budget, shorten lifetime_s, or take fewer nodes"
         )
 
 
 def provision(run: Run) -> Inventory:
     """Stand the cluster up, or find it standing."""
-    with run.phase("provision", f"{run.campaign.cluster.nodes} x {run.campaign.cluster.node_type}"):
-        inventory = stack.up(run.settings, on_line=run.folder_log("pulumi.log"), cancel=run.stop.event)
+    cluster = run.campaign.cluster
+    with run.phase("provision", f"{cluster.nodes} x {cluster.node_type} on {cluster.cloud}"):
+        inventory = stack.up(run.settings, on_line=run.note, cancel=run.stop.event)
         run.keep_inventory(inventory)
         run.stop.check()
     run.say(f"{len(inventory.nodes)} nodes up; {run.money_line()}")
     return inventory
 
 
-def prepared(run: Run, inventory: Inventory, plan: Plan) -> dict[str, Facts]:
+def prepared(run: Run, inventory: Inventory, tools: Sequence[str]) -> dict[str, Facts]:
     """Look at the nodes, then install what the plan needs and they lack."""
     with run.phase("prepare"):
         facts = probe.probe(inventory.nodes)
-        model = load.model(run.campaign.model)
-        changes = prepare.prepare(inventory.nodes, facts, plan.tools, model)
+        changes = prepare.prepare(inventory.nodes, facts, tools, load.model(run.campaign.model))
         nccl.nccl(inventory.nodes, facts, run.campaign.cluster)
         run.stop.check()
-    run.say(f"prepared: {sum(map(len, changes.values()))} changed")
+    run.say(f"prepared, {sum(map(len, changes.values()))} changed")
     return facts
 
 
@@ -73,12 +70,78 @@ def gated(run: Run, inventory: Inventory, facts: Mapping[str, Facts]) -> tuple[C
     with run.phase("gate"):
         checks = gates.gates(inventory.nodes, facts, run.campaign.cluster)
     run.folder.write("gates.json", json.dumps([check.model_dump() for check in checks], indent=1))
-    refuse(checks, "gate")
+    require(checks, "gate")
     return checks
 
 
-def refuse(checks: tuple[Check, ...], what: str) -> None:
-    """GateFailed with every check that failed or is unknown."""
-    bad = [check for check in checks if check.outcome in ("fail", "unknown")]
+def require(checks: Sequence[Check], what: str) -> None:
+    """GateFailed with every check that failed or is unknown: unknown blocks."""
+    bad = [f"{check.name}: {check.outcome}, {check.detail}" for check in checks if check.outcome in ("fail", "unknown")]
     if bad:
-        raise GateFailed(f"{what} failed: " + "; ".join(f"{c.name}: {c.outcome}, {c.detail}" for c in bad))
+        raise GateFailed(f"{what} failed: " + "; ".join(bad))
+
+
+def serving(run: Run, inventory: Inventory, facts: Mapping[str, Facts], launches: Sequence[Launch]) -> None:
+    """Start the processes that do not run yet, and wait until each is healthy."""
+    if launches:
+        with run.phase("serve", ", ".join(launch.name for launch in launches)):
+            serve.start(inventory, facts, launches, secrets(run, launches), cancel=run.stop.event)
+            run.stop.check()
+
+
+def stopped(run: Run, inventory: Inventory, launches: Sequence[Launch]) -> None:
+    if launches:
+        with run.phase("stop", ", ".join(launch.name for launch in launches)):
+            serve.stop(inventory, [launch.name for launch in launches])
+
+
+def secrets(run: Run, launches: Sequence[Launch]) -> dict[str, str]:
+    """Values of the secrets that these processes ask for."""
+    wanted = {name for launch in launches for name in launch.secrets}
+    return {API_KEY: run.folder.api_key()} if API_KEY in wanted else {}
+
+
+def key_of(run: Run, boot: Boot) -> str | None:
+    """The key that clients of this boot must show; None where it asks for none."""
+    return secrets(run, boot.servers).get(API_KEY)
+
+
+def answers(
+    run: Run, inventory: Inventory, facts: Mapping[str, Facts], boot: Boot, placement: Placement
+) -> tuple[Check, ...]:
+    """Smoke: every replica, directly and through the gateway; GateFailed where one does not answer as it should."""
+    campaign = run.campaign
+    with run.phase("smoke", f"{placement.layout} {placement.gateway}"):
+        expected = forecast(campaign, placement.layout, concurrency=1)
+        floor = expected.output_tok_per_s * campaign.smoke_floor_share
+        checks = smoke.smoke(inventory, facts, placement, campaign.model, floor, key_of(run, boot))
+    require(checks, "smoke")
+    return checks
+
+
+def collected(run: Run, inventory: Inventory) -> None:
+    """Bring the logs home; what cannot be had is said, and ends nothing."""
+    with run.phase("collect"):
+        try:
+            collect.collect(inventory, run.folder.path / "logs")
+        except MegatokError as error:
+            run.say(f"logs are incomplete: {error}")
+
+
+def torn_down(run: Run) -> Receipt:
+    """Destroy by the stack's state, then prove it by tags; a state that is of no use ends nothing."""
+    run.stop.tearing_down = True
+    with run.phase("destroy"):
+        try:
+            stack.destroy(run.name, on_line=run.note)
+        except MegatokError as error:
+            run.say(f"stack: {error}; going on by tags")
+        receipt = teardown(run.name, ledger_address(), on_line=run.note)
+        if receipt.proven:
+            stack.forget(run.name)
+    run.receipt = receipt
+    run.folder.write("receipt.json", receipt.model_dump_json(indent=1))
+    if not receipt.proven:
+        unproven = "; ".join(receipt.unproven) or "see the receipt"
+        run.fail(TeardownUnproven(f"not shown to be gone: {unproven}; go on with: megatok down {run.name}"))
+    return receipt

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -22,8 +21,6 @@ from spec.inventory import Inventory
 from spec.receipt import Receipt
 from spec.recipe import Campaign
 from spec.record import Phase, Record, RunDocument
-
-log = logging.getLogger("megatok")
 
 Say = Callable[[str], None]
 
@@ -73,6 +70,14 @@ class Run:
         self.tell(text)
         with contextlib.suppress(OSError), (self.folder.path / "progress.log").open("a") as file:
             file.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {text}\n")
+
+    def note(self, line: str) -> None:
+        """A line for the log alone."""
+        path = self.folder.path / "logs" / "provision.log"
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("a") as file:
+                file.write(f"{line.rstrip()}\n")
 
     def money_line(self) -> str:
         """`$0.0123 of $1.00, ends by 21:40:10Z`: what was spent so far, at most, and the deadline."""

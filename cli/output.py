@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import click
 
 from spec.answer import Answer
+from spec.record import Check
 
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 
@@ -42,3 +44,32 @@ def columns(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> str:
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines)
 
 
+
+
+class _Usd(click.ParamType):
+    """An exact amount above zero."""
+
+    name = "usd"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Decimal:
+        try:
+            amount = Decimal(str(value))
+        except ArithmeticError:
+            self.fail(f"{value!r} is not an amount of dollars", param, ctx)
+        if not amount.is_finite() or amount <= 0:
+            self.fail(f"{value} is not above zero", param, ctx)
+        return amount
+
+
+BUDGET = click.option("--budget", type=_Usd(), metavar="USD", help="Takes the place of the recipe's budget_usd.")
+USD = _Usd()
+LAYOUT = click.option("--layout", metavar="DPnxTPn", help="Of the campaign's layouts; its first where not given.")
+GATEWAY = click.option("--gateway", metavar="NAME", help="Of the campaign's gateways; its first where not given.")
+
+
+def checks_table(checks: Sequence[Check]) -> str:
+    return columns([(check.name, check.outcome, check.detail) for check in checks], ("check", "outcome", "detail"))
+
+
+def check_data(checks: Sequence[Check]) -> dict[str, Any]:
+    return {"checks": [check.model_dump() for check in checks]}

@@ -1,0 +1,71 @@
+"""The whole chain, and the one rule of it: whatever happens in between, the nodes are given back and it is proven."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from campaign import phases
+from campaign.cells import measure_all
+from campaign.document import document
+from campaign.run import Run
+from report.write import write
+from spec.errors import MegatokError
+from spec.receipt import Receipt
+from spec.record import RunDocument
+
+
+def execute(run: Run, *, only: Sequence[str] = (), keep_minutes: float = 0) -> RunDocument:
+    """Run the campaign in `run`, tear down on every exit, write the report; the run's document.
+
+    Only a mistake of ours comes out of here as an exception, and that after the teardown.
+    """
+    with run.folder.owned(), run.stop.listening(run.deadline):
+        try:
+            _forth(run, only)
+        except MegatokError as error:
+            run.fail(error)
+            _linger(run, keep_minutes)
+        finally:
+            end(run)
+        return document(run)
+
+
+def end(run: Run) -> Receipt:
+    """Give the nodes back, prove it, and report what there is."""
+    receipt = phases.torn_down(run)
+    _report(run)
+    return receipt
+
+
+def _forth(run: Run, only: Sequence[str]) -> None:
+    inventory = phases.provision(run)
+    plan = phases.planned(run.campaign, inventory)
+    facts = phases.prepared(run, inventory, plan.tools)
+    phases.gated(run, inventory, facts)
+    try:
+        measure_all(run, inventory, facts, plan, only)
+    finally:
+        if not run.stop.event.is_set():
+            phases.collected(run, inventory)
+    run.stop.check()
+
+
+def _linger(run: Run, minutes: float) -> None:
+    """Leave the nodes up for a while, so that a person can look; a stop or the deadline ends it."""
+    if minutes <= 0 or run.stop.event.is_set() or run.folder.inventory() is None:
+        return
+    run.say(f"kept for {minutes:g} minutes: megatok ssh {run.name}; end it with Ctrl-C or: megatok stop {run.name}")
+    run.stop.event.wait(minutes * 60)
+
+
+def _report(run: Run) -> None:
+    """Write the report after the receipt, which it holds; then the document once more, since writing may fail."""
+    try:
+        with run.phase("report"):
+            write(document(run), run.folder.path / "report")
+    except MegatokError as error:
+        run.fail(error)
+    try:
+        run.keep(document(run))
+    except MegatokError as error:
+        run.fail(error)

@@ -1,0 +1,47 @@
+"""Serve a model and leave it up until its lifetime ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from campaign import phases
+from campaign.run import Run
+from plan.render import render
+
+
+@dataclass(frozen=True)
+class Served:
+    """What a client needs to know."""
+
+    endpoints: tuple[str, ...]
+    api_key: str
+    expires_at: str
+    worst_usd: Decimal
+
+
+def deploy(run: Run) -> Served:
+    """Provision, prepare, gate, serve, smoke. What fails is torn down before the error goes on."""
+    affordable = phases.planned(run.campaign, key=True)
+    phases.affordable(affordable)
+    run.folder.write("plan.txt", render(affordable))
+    with run.folder.owned(), run.stop.listening(run.deadline):
+        try:
+            return _up(run)
+        except BaseException:
+            phases.torn_down(run)
+            raise
+
+
+def _up(run: Run) -> Served:
+    inventory = phases.provision(run)
+    plan = phases.planned(run.campaign, inventory, key=True)
+    facts = phases.prepared(run, inventory, plan.tools)
+    phases.gated(run, inventory, facts)
+    boot = plan.boots[0]
+    gateway = boot.gateways[0]
+    launches = (*boot.servers, *((gateway.launch,) if gateway.launch else ()))
+    phases.serving(run, inventory, facts, launches)
+    phases.answers(run, inventory, facts, boot, gateway.placement)
+    due = min(node.expires_at for node in inventory.nodes if node.expires_at)
+    return Served(gateway.placement.endpoints, run.folder.api_key(), f"{due:%Y-%m-%dT%H:%M:%SZ}", plan.worst_usd)

@@ -1,0 +1,85 @@
+"""End a run from another terminal, or one whose runner is dead."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from campaign.begin import again
+from campaign.folder import RunFolder, known
+from campaign.run import Run, Say
+from campaign.steps import tear_down
+from infra import stack
+from infra.teardown import teardown
+from money.ledger import Ledger
+from spec.errors import MegatokError, RecipeError
+from spec.home import ledger_address
+from spec.receipt import Receipt
+
+STOP_LIMIT_S = 300.0
+"""A runner that was asked to stop has this long for its own teardown."""
+
+
+def stop(name: str, say: Say) -> Receipt | None:
+    """Ask the live runner of this run to end, and wait for its receipt; None where it left none."""
+    folder = known(name)
+    owner = folder.owner()
+    if owner is None:
+        say(f"nobody works on run {name}; tearing down what is left of it")
+        return down(name, say)
+    say(f"asking process {owner} to stop and tear down")
+    os.kill(owner, signal.SIGTERM)
+    if not _released(folder):
+        raise MegatokError(f"process {owner} still works on run {name} after {STOP_LIMIT_S:.0f} s; wait, or end it")
+    document = folder.document()
+    return document.receipt if document else None
+
+
+def down(name: str, say: Say) -> Receipt:
+    """Tear down, after the runner where one is alive."""
+    folder = RunFolder(name)
+    owner = folder.owner()
+    if owner is not None:
+        receipt = stop(name, say)
+        if receipt is not None and receipt.proven:
+            return receipt
+    run = _opened(name, say)
+    if run is not None:
+        return tear_down(run)
+    if name not in Ledger(ledger_address()).runs() and name not in stack.stacks():
+        raise RecipeError(f"no run {name!r}: no folder, no stack and no ledger entry has that name; see: megatok ls")
+    return _by_tags(name, say)
+
+
+def _opened(name: str, say: Say) -> Run | None:
+    """The run, where its folder still holds a recipe that can be read."""
+    if not RunFolder(name).recipe.exists():
+        return None
+    try:
+        return again(name, say)
+    except MegatokError as error:
+        say(f"{error}; going on without the recipe")
+        return None
+
+
+def _by_tags(name: str, say: Say) -> Receipt:
+    """A stack made by hand, or a run whose folder is lost."""
+    if name in stack.stacks():
+        try:
+            stack.destroy(name, on_line=lambda _line: None)
+        except MegatokError as error:
+            say(f"stack: {error}; going on by tags")
+    receipt = teardown(name, ledger_address(), on_line=say)
+    if receipt.proven:
+        stack.forget(name)
+    return receipt
+
+
+def _released(folder: RunFolder) -> bool:
+    deadline = time.monotonic() + STOP_LIMIT_S
+    while time.monotonic() < deadline:
+        if folder.owner() is None:
+            return True
+        time.sleep(0.2)
+    return False

@@ -1,0 +1,98 @@
+"""The phases one at a time, on a run that stands: each is repeatable, and leaves the nodes up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from campaign import phases
+from campaign.cells import measure_all
+from campaign.chain import end
+from campaign.run import Run
+from infra import stack
+from plan.launch import Launch
+from plan.make import Boot, Plan, Served
+from playbooks import prepare, probe, serve
+from spec import load
+from spec.errors import RecipeError
+from spec.inventory import Inventory
+from spec.receipt import Receipt
+from spec.record import Check
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A run with its nodes, and the plan on them."""
+
+    run: Run
+    inventory: Inventory
+    plan: Plan
+
+
+def standing(run: Run) -> Standing:
+    """The nodes of a run; RecipeError where it has none."""
+    inventory = run.folder.inventory() or stack.inventory(run.name)
+    if inventory is None:
+        raise RecipeError(f"run {run.name} has no nodes; make them with: megatok up --id {run.name} RECIPE")
+    plan = phases.planned(run.campaign, inventory, key=run.folder.key_file.exists())
+    return Standing(run, inventory, plan)
+
+
+def part(plan: Plan, layout: str | None, gateway: str | None) -> tuple[Boot, Served]:
+    """The layout and gateway that are meant; the plan's first where nothing is said."""
+    for boot in plan.boots:
+        for served in boot.gateways:
+            if layout in (None, str(served.placement.layout)) and gateway in (None, served.placement.gateway):
+                return boot, served
+    known = ", ".join(f"{s.placement.layout} {s.placement.gateway}" for b in plan.boots for s in b.gateways)
+    raise RecipeError(f"no {layout or 'layout'} {gateway or 'gateway'} in this campaign; it has {known}")
+
+
+def launches(boot: Boot, served: Served) -> tuple[Launch, ...]:
+    return (*boot.servers, *((served.launch,) if served.launch else ()))
+
+
+def make_ready(at: Standing, *, check: bool) -> dict[str, tuple[str, ...]]:
+    """Install what is missing; with `check` only say what that is."""
+    facts = probe.probe(at.inventory.nodes)
+    return prepare.prepare(at.inventory.nodes, facts, at.plan.tools, load.model(at.run.campaign.model), check=check)
+
+
+def gate(at: Standing) -> tuple[Check, ...]:
+    return phases.gated(at.run, at.inventory, probe.probe(at.inventory.nodes))
+
+
+def serve_part(at: Standing, layout: str | None, gateway: str | None) -> tuple[str, ...]:
+    """Start one layout behind one gateway; the endpoints. Servers of other layouts are stopped first."""
+    boot, served = part(at.plan, layout, gateway)
+    wanted = launches(boot, served)
+    names = {launch.name for launch in wanted}
+    others = {x.name for b in at.plan.boots for s in b.gateways for x in launches(b, s)} - names
+    serve.stop(at.inventory, sorted(others))
+    facts = probe.probe(at.inventory.nodes)
+    phases.serving(at.run, at.inventory, facts, wanted)
+    return served.placement.endpoints
+
+
+def smoke(at: Standing, layout: str | None, gateway: str | None) -> tuple[Check, ...]:
+    boot, served = part(at.plan, layout, gateway)
+    return phases.answers(at.run, at.inventory, probe.probe(at.inventory.nodes), boot, served.placement)
+
+
+def measure(at: Standing, only: Sequence[str]) -> None:
+    """Measure the cells that have no valid record."""
+    facts = probe.probe(at.inventory.nodes)
+    measure_all(at.run, at.inventory, facts, at.plan, only)
+
+
+def tear_down(run: Run) -> Receipt:
+    """Give the nodes back, with proof; a report of what there is."""
+    with run.folder.owned():
+        return end(run)
+
+
+def extend(run: Run, seconds: float) -> Inventory:
+    """Move the end of every node; a runner at work sees the new deadline."""
+    inventory = stack.extend(run.name, seconds)
+    run.keep_inventory(inventory)
+    return inventory
