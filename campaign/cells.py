@@ -8,22 +8,23 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
-from campaign import phases
-from campaign.run import Run
 from plan.forecast import forecast
-from plan.launch import Launch, Placement
 from plan.loads import aiperf
 from plan.make import Boot, Plan
-from playbooks import serve
 from playbooks.measure import Measured, measure
+from spec.facts import Facts
+
+from campaign import phases
+from campaign.run import Run
+from plan.launch import Launch, Placement
+from playbooks import serve
 from report.checks import Window, checks, valid
 from report.figures import figures
 from report.prices import usd_per_million
 from spec.errors import GateFailed, MegatokError, NodeError, ResultInvalid
-from spec.facts import Facts
 from spec.inventory import Inventory
 from spec.recipe import CellKey
-from spec.record import Check, Record, RequestRecord
+from spec.record import Check, Figures, Record, RequestRecord
 
 CELL_LIMIT_S = 600.0
 """No cell of a one-evening campaign may take longer than this share of it."""
@@ -127,7 +128,7 @@ def _record(
 ) -> Record:
     run, ended = field.run, datetime.now(UTC)
     campaign = run.campaign
-    usd = _node_usd(field.inventory, began, ended)
+    usd = _node_usd(field.inventory, (ended - began).total_seconds())
     counted = figures(requests)
     good = valid(found)
     return Record(
@@ -146,14 +147,22 @@ def _record(
         commands=tuple(" ".join(launch.argv) for launch in launches),
         versions={},
         usd=usd,
-        usd_per_million_output_tokens=usd_per_million(field.inventory, counted) if good and counted else None,
+        usd_per_million_output_tokens=_steady_usd_per_million(field.inventory, counted) if good else None,
         evidence=tuple(str(path.relative_to(run.folder.path)) for path in _files(run, cell)),
     )
 
 
-def _node_usd(inventory: Inventory, began: datetime, ended: datetime) -> Decimal:
-    hours = Decimal((ended - began).total_seconds()) / 3600
-    return (sum((node.usd_per_hour for node in inventory.nodes), Decimal(0)) * hours).quantize(Decimal("0.000001"))
+def _node_usd(inventory: Inventory, seconds: float) -> Decimal:
+    """Node time x price."""
+    an_hour = sum((node.usd_per_hour for node in inventory.nodes), Decimal(0))
+    return (an_hour * Decimal(str(seconds)) / 3600).quantize(Decimal("0.000001"))
+
+
+def _steady_usd_per_million(inventory: Inventory, counted: Figures | None) -> Decimal | None:
+    """Of the window in which requests ran, set-up left out."""
+    if counted is None:
+        return None
+    return usd_per_million(_node_usd(inventory, counted.duration_s), counted.output_tokens)
 
 
 def _files(run: Run, cell: CellKey) -> list[Path]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
+from plan.render import render
+
 from campaign import phases
 from campaign.run import Run
-from plan.render import render
 
 
 @dataclass(frozen=True)

@@ -11,17 +11,13 @@ import secrets
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
 
-from pydantic import ValidationError
-
+from report.write import load as read_document
+from spec import load
 from spec.errors import MegatokError, RecipeError
 from spec.home import home
 from spec.inventory import Inventory
 from spec.record import RunDocument
-
-
-T = TypeVar("T", Inventory, RunDocument)
 
 
 class Busy(RecipeError):
@@ -70,10 +66,12 @@ class RunFolder:
         return text.rpartition("\n")[2].partition("] ")[2]
 
     def inventory(self) -> Inventory | None:
-        return _read(self.path / "inventory.json", Inventory)
+        path = self.path / "inventory.json"
+        return load.inventory(path) if path.exists() else None
 
     def document(self) -> RunDocument | None:
-        return _read(self.path / "document.json", RunDocument)
+        path = self.path / "document.json"
+        return read_document(path) if path.exists() else None
 
     def api_key(self) -> str:
         """Made at first use, mode 600."""
@@ -117,15 +115,6 @@ class RunFolder:
         return None
 
 
-def _read(path: Path, kind: type[T]) -> T | None:
-    try:
-        return kind.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except (ValidationError, OSError) as error:
-        raise MegatokError(f"cannot read {path}: {str(error).splitlines()[0]}; move it away and try again") from None
-
-
 def mint(name: str) -> str:
     """A new run id: the recipe's name, the time and four random letters."""
     stem = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")[:24] or "run"
@@ -146,4 +135,3 @@ def known(run: str) -> RunFolder:
         names = ", ".join(other.run for other in folders()[-5:]) or "none yet"
         raise RecipeError(f"no run {run!r} on this machine; the latest are: {names}")
     return folder
-

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+from infra.teardown import teardown
+from plan.forecast import forecast
+from plan.make import Boot, Plan, make
+from spec.facts import Facts
+
 from campaign.run import Run
 from infra import stack
 from infra.clouds import cloud
-from infra.teardown import teardown
-from plan.forecast import forecast
 from plan.launch import API_KEY, Launch, Placement, Seat
-from plan.make import Boot, Plan, make
 from playbooks import collect, gates, nccl, prepare, probe, serve, smoke
 from spec import load
 from spec.errors import GateFailed, MegatokError, OverBudget, TeardownUnproven
-from spec.facts import Facts
 from spec.home import ledger_address
 from spec.inventory import Inventory
 from spec.receipt import Receipt

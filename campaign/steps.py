@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from plan.make import Boot, Plan, Served
+
 from campaign import phases
 from campaign.cells import measure_all
 from campaign.chain import end
 from campaign.run import Run
 from infra import stack
 from plan.launch import Launch
-from plan.make import Boot, Plan, Served
 from playbooks import prepare, probe, serve
 from spec import load
 from spec.errors import RecipeError

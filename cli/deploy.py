@@ -22,7 +22,9 @@ from cli.output import JSON, USD, answer, progress
 @click.option("--prefix-cache", is_flag=True)
 @click.option("--gateway", default="none", show_default=True)
 @click.option("--budget", type=USD, required=True, metavar="USD")
-@click.option("--hours", type=click.FloatRange(0, min_open=True), required=True, help="Lifetime; the cloud ends it then.")
+@click.option(
+    "--hours", type=click.FloatRange(0, min_open=True), required=True, help="Lifetime; the cloud ends it then."
+)
 @click.option("--id", "run_id", metavar="ID", help="Name of the new run; otherwise one is made.")
 @JSON
 def COMMAND(

@@ -7,8 +7,7 @@ import json
 import click
 
 from campaign.gone import down
-from cli.output import JSON, answer, progress
-from report.table import receipt_table
+from cli.output import JSON, answer, progress, receipt_table
 
 
 @click.command("down", help=__doc__.partition(": ")[2])

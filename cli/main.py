@@ -8,13 +8,11 @@ import traceback
 
 import click
 
-from cli.output import complain
+from cli.output import answer, complain
 from spec.errors import MegatokError
 from spec.home import home
 
-COMMANDS = (
-    "plan run deploy up prepare gate serve smoke measure down status ls logs ssh tunnel stop extend report doctor"
-).split()
+COMMANDS = ["plan", "run", "deploy", "up", "prepare", "gate", "serve", "smoke", "measure", "down", "status", "ls", "logs", "ssh", "tunnel", "stop", "extend", "report", "doctor"]
 
 
 class Lazy(click.Group):
@@ -54,8 +52,7 @@ def main() -> int:
         complain("stopped")
         return 8
     except MegatokError as error:
-        complain(str(error))
-        return error.exit_code
+        return _refused(error)
     except BrokenPipeError:
         sys.stderr.close()
         return 1
@@ -64,6 +61,15 @@ def main() -> int:
         return 8
     except Exception as error:
         return _unexpected(error)
+
+
+def _refused(error: MegatokError) -> int:
+    """One message; as a document too where one was asked for (`run` has written its own by then)."""
+    words = sys.argv[1:]
+    if "--json" in words and words[0] != "run":
+        answer(words[0], True, "", {}, error.exit_code, str(error))
+    complain(str(error))
+    return error.exit_code
 
 
 def _unexpected(error: Exception) -> int:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 import click
 
 from spec.answer import Answer
+from spec.receipt import Receipt
 from spec.record import Check
 
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
@@ -44,8 +46,6 @@ def columns(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> str:
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines)
 
 
-
-
 class _Usd(click.ParamType):
     """An exact amount above zero."""
 
@@ -73,3 +73,28 @@ def checks_table(checks: Sequence[Check]) -> str:
 
 def check_data(checks: Sequence[Check]) -> dict[str, Any]:
     return {"checks": [check.model_dump() for check in checks]}
+
+
+def receipt_table(receipt: Receipt) -> str:
+    """Each billable id, and the proof that it is gone."""
+    rows = [
+        (
+            line.resource.name or line.resource.id,
+            line.resource.id,
+            _clock(line.created_at),
+            _clock(line.deleted_at),
+            ", ".join(map(_clock, line.absent_at)) or "never",
+            f"${line.usd:.4f}",
+            "proven" if line.proven else "NOT PROVEN",
+        )
+        for line in receipt.lines
+    ]
+    table = columns(rows, ("name", "id", "created", "deleted", "seen absent", "cost", "gone"))
+    money = "play money" if receipt.simulated else "US dollars"
+    total = f"total ${receipt.usd:.4f} of ${receipt.budget_usd:.4f} ({money})"
+    state = "all proven gone" if receipt.proven else "NOT proven gone: " + "; ".join(receipt.unproven)
+    return "\n".join([table if rows else "nothing billable was ever made", f"{total}; {state}"])
+
+
+def _clock(at: datetime | None) -> str:
+    return f"{at:%H:%M:%SZ}" if at else "-"

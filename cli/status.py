@@ -17,8 +17,7 @@ def COMMAND(run: str | None, as_json: bool) -> int:
     if run and not found:
         raise RecipeError(f"run {run!r} holds nothing: it is proven gone, or never was; see: megatok ls")
     rows = [
-        (s.run, s.phase, str(s.machines), f"${s.spent_usd} of ${s.budget_usd}", s.expires or "-", s.note)
-        for s in found
+        (s.run, s.phase, str(s.machines), f"${s.spent_usd} of ${s.budget_usd}", s.expires or "-", s.note) for s in found
     ]
     text = columns(rows, ("run", "phase", "machines", "spent", "expires", "note")) if rows else "nothing stands"
     return answer("status", as_json, text, {"runs": [s.data() for s in found]})
