@@ -93,7 +93,7 @@ class RunFolder:
                 if error.errno not in (errno.EAGAIN, errno.EACCES):
                     raise
                 raise Busy(
-                    f"run {self.run} is being worked on by process {self.owner() or '?'}; wait, or: megatok stop {self.run}"
+                    f"process {self.owner() or '?'} works on run {self.run}; wait, or: megatok stop {self.run}"
                 ) from None
             file.truncate(0)
             file.write(str(os.getpid()))

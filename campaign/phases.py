@@ -1,4 +1,4 @@
-"""The phases of a run, each callable alone: a cluster that stands, is prepared and fit, serves, answers, and is gone."""
+"""The phases of a run, each callable alone: a cluster stands, is prepared and fit, serves, answers, and is gone."""
 
 from __future__ import annotations
 

@@ -12,7 +12,11 @@ from cli.output import answer, complain
 from spec.errors import MegatokError
 from spec.home import home
 
-COMMANDS = ["plan", "run", "deploy", "up", "prepare", "gate", "serve", "smoke", "measure", "down", "status", "ls", "logs", "ssh", "tunnel", "stop", "extend", "report", "doctor"]
+COMMANDS = (
+    *("plan", "run", "deploy"),
+    *("up", "prepare", "gate", "serve", "smoke", "measure", "down"),
+    *("status", "ls", "logs", "ssh", "tunnel", "stop", "extend", "report", "doctor"),
+)
 
 
 class Lazy(click.Group):
@@ -33,8 +37,9 @@ class Lazy(click.Group):
 def app() -> None:
     """Rent nodes, serve a model on them, measure it, give them back, and prove it.
 
-    Exit codes: 0 done; 2 bad recipe or arguments; 3 over budget; 4 no capacity; 5 a gate failed; 6 a result is invalid;
-    7 teardown unproven, something may still be billed; 8 interrupted, torn down; 10 this machine is unfit; 1 anything else.
+    Exit codes: 0 done; 2 bad recipe or arguments; 3 over budget; 4 no capacity; 5 a gate failed; 6 a result is
+    invalid; 7 teardown unproven, something may still be billed; 8 interrupted, torn down; 10 this machine is unfit;
+    1 anything else.
     """
 
 

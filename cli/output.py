@@ -46,7 +46,7 @@ def columns(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> str:
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines)
 
 
-class _Usd(click.ParamType):
+class _Usd(click.ParamType[Decimal]):
     """An exact amount above zero."""
 
     name = "usd"

@@ -1,4 +1,4 @@
-"""megatok smoke: does every replica answer, directly and through the gateway, in order and fast enough? Exit 5 if not."""
+"""megatok smoke: does every replica answer as asked, directly and through the gateway? Exit 5 if not."""
 
 from __future__ import annotations
 
