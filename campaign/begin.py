@@ -14,8 +14,8 @@ from campaign.folder import RunFolder, known, mint
 from campaign.run import Run, Say, quiet
 from infra import stack
 from infra.clouds import cloud
-from plan.engines import engine
-from plan.gateways import gateway
+from plan.engine import engine
+from plan.gateway import gateway
 from spec import load
 from spec.errors import RecipeError
 from spec.layout import LayoutShape

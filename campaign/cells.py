@@ -8,20 +8,20 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
-from plan.forecast import forecast
-from plan.loads import aiperf
-from plan.make import Boot, Plan
 from playbooks.measure import Measured, measure
-from spec.facts import Facts
 
 from campaign import phases
 from campaign.run import Run
+from plan.forecast import forecast
 from plan.launch import Launch, Placement
+from plan.loads import aiperf
+from plan.make import Boot, Front, Plan
 from playbooks import serve
 from report.checks import Window, checks, valid
 from report.figures import figures
 from report.prices import usd_per_million
 from spec.errors import GateFailed, MegatokError, NodeError, ResultInvalid
+from spec.facts import Facts
 from spec.inventory import Inventory
 from spec.recipe import CellKey
 from spec.record import Check, Figures, Record, RequestRecord
@@ -43,25 +43,26 @@ def measure_all(run: Run, inventory: Inventory, facts: Mapping[str, Facts], plan
     """Every cell that has no record yet; one that cannot be measured is recorded as invalid, and the next one runs."""
     field = Field(run, inventory, facts)
     for boot in plan.boots:
-        for gateway in boot.gateways:
-            wanted = [cell for cell in gateway.cells if str(cell) not in run.cells and (not only or str(cell) in only)]
+        for front in boot.gateways:
+            wanted = [cell for cell in front.cells if str(cell) not in run.cells and (not only or str(cell) in only)]
             if wanted:
-                _gateway(field, boot, gateway.placement, gateway.launch, wanted)
+                _front(field, boot, front, wanted)
         phases.stopped(run, inventory, boot.servers)
     bad = [name for name, record in run.cells.items() if not record.valid]
     if bad:
         run.fail(ResultInvalid(f"{len(bad)} of {len(run.cells)} cells are invalid: {', '.join(bad)}"))
 
 
-def _gateway(field: Field, boot: Boot, placement: Placement, gateway: Launch | None, cells: Sequence[CellKey]) -> None:
+def _front(field: Field, boot: Boot, front: Front, cells: Sequence[CellKey]) -> None:
     """Cells behind one gateway. What does not serve costs its own cells, not the run."""
-    launches = (*boot.servers, *((gateway,) if gateway else ()))
+    gateway = (front.launch,) if front.launch else ()
+    launches = (*boot.servers, *gateway)
     try:
-        _ready(field, boot, placement, launches)
+        _ready(field, front.placement, launches)
         for cell in cells:
             if serve.dead(field.inventory, launches):
-                _ready(field, boot, placement, launches)
-            _cell(field, boot, placement, launches, cell)
+                _ready(field, front.placement, launches)
+            _cell(field, front.placement, launches, cell)
     except (GateFailed, NodeError) as error:
         field.run.stop.check()
         field.run.fail(error)
@@ -69,20 +70,19 @@ def _gateway(field: Field, boot: Boot, placement: Placement, gateway: Launch | N
             if str(cell) not in field.run.cells:
                 _keep(field, _record(field, cell, datetime.now(UTC), (), _never(error), ()))
     finally:
-        if gateway:
-            phases.stopped(field.run, field.inventory, (gateway,))
+        phases.stopped(field.run, field.inventory, gateway)
 
 
-def _ready(field: Field, boot: Boot, placement: Placement, launches: Sequence[Launch]) -> None:
+def _ready(field: Field, placement: Placement, launches: Sequence[Launch]) -> None:
     phases.serving(field.run, field.inventory, field.facts, launches)
-    phases.answers(field.run, field.inventory, field.facts, boot, placement)
+    phases.answers(field.run, field.inventory, field.facts, placement)
 
 
-def _cell(field: Field, boot: Boot, placement: Placement, watch: Sequence[Launch], cell: CellKey) -> None:
+def _cell(field: Field, placement: Placement, watch: Sequence[Launch], cell: CellKey) -> None:
     run = field.run
     run.stop.check()
     count = len(run.campaign.cells())
-    client = aiperf.launch(cell, placement, run.campaign)
+    client = aiperf.launch(cell, placement, run.campaign, key=True)
     into = run.folder.path / "cells" / str(cell)
     with run.phase("measure", f"cell {len(run.cells) + 1} of {count}: {cell}; {run.money_line()}"):
         began = datetime.now(UTC)

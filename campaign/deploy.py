@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-from plan.render import render
-
 from campaign import phases
 from campaign.run import Run
+from campaign.steps import launches
+from plan.render import render
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Served:
 
 def deploy(run: Run) -> Served:
     """Provision, prepare, gate, serve, smoke. What fails is torn down before the error goes on."""
-    affordable = phases.planned(run.campaign, key=True)
+    affordable = phases.planned(run.campaign)
     phases.affordable(affordable)
     run.folder.write("plan.txt", render(affordable))
     with run.folder.owned(), run.stop.listening(run.deadline):
@@ -36,13 +36,12 @@ def deploy(run: Run) -> Served:
 
 def _up(run: Run) -> Served:
     inventory = phases.provision(run)
-    plan = phases.planned(run.campaign, inventory, key=True)
+    plan = phases.planned(run.campaign, inventory)
     facts = phases.prepared(run, inventory, plan.tools)
     phases.gated(run, inventory, facts)
     boot = plan.boots[0]
-    gateway = boot.gateways[0]
-    launches = (*boot.servers, *((gateway.launch,) if gateway.launch else ()))
-    phases.serving(run, inventory, facts, launches)
-    phases.answers(run, inventory, facts, boot, gateway.placement)
+    front = boot.gateways[0]
+    phases.serving(run, inventory, facts, launches(boot, front))
+    phases.answers(run, inventory, facts, front.placement)
     due = min(node.expires_at for node in inventory.nodes if node.expires_at)
-    return Served(gateway.placement.endpoints, run.folder.api_key(), f"{due:%Y-%m-%dT%H:%M:%SZ}", plan.worst_usd)
+    return Served(front.placement.endpoints, run.folder.api_key(), f"{due:%Y-%m-%dT%H:%M:%SZ}", plan.worst_usd)

@@ -6,17 +6,17 @@ import json
 from collections.abc import Mapping, Sequence
 
 from infra.teardown import teardown
-from plan.forecast import forecast
-from plan.make import Boot, Plan, make
-from spec.facts import Facts
 
 from campaign.run import Run
 from infra import stack
 from infra.clouds import cloud
+from plan.forecast import forecast
 from plan.launch import API_KEY, Launch, Placement, Seat
+from plan.make import Plan, make
 from playbooks import collect, gates, nccl, prepare, probe, serve, smoke
 from spec import load
 from spec.errors import GateFailed, MegatokError, OverBudget, TeardownUnproven
+from spec.facts import Facts
 from spec.home import ledger_address
 from spec.inventory import Inventory
 from spec.receipt import Receipt
@@ -24,14 +24,14 @@ from spec.recipe import Campaign
 from spec.record import Check
 
 
-def planned(campaign: Campaign, inventory: Inventory | None = None, *, key: bool = False) -> Plan:
-    """The plan of a campaign: on assumed nodes, or on those that exist."""
+def planned(campaign: Campaign, inventory: Inventory | None = None) -> Plan:
+    """The plan of a campaign: on assumed nodes, or on those that exist. Servers always ask for the run's key."""
     cluster = campaign.cluster
     seats = tuple(Seat(n.name, n.host, n.gpus, n.ports) for n in inventory.nodes) if inventory else None
     price = load.price(cluster.cloud, cluster.node_type).usd_per_hour
     step_s = cloud(cluster.cloud).capabilities.billing_step_s
     model, gpu = load.model(campaign.model), load.gpu(cluster.gpu)
-    return make(campaign, model, gpu, price, step_s=step_s, seats=seats, key=key)
+    return make(campaign, model, gpu, price, step_s=step_s, seats=seats, key=True)
 
 
 def affordable(plan: Plan) -> None:
@@ -102,20 +102,13 @@ def secrets(run: Run, launches: Sequence[Launch]) -> dict[str, str]:
     return {API_KEY: run.folder.api_key()} if API_KEY in wanted else {}
 
 
-def key_of(run: Run, boot: Boot) -> str | None:
-    """The key that clients of this boot must show; None where it asks for none."""
-    return secrets(run, boot.servers).get(API_KEY)
-
-
-def answers(
-    run: Run, inventory: Inventory, facts: Mapping[str, Facts], boot: Boot, placement: Placement
-) -> tuple[Check, ...]:
+def answers(run: Run, inventory: Inventory, facts: Mapping[str, Facts], placement: Placement) -> tuple[Check, ...]:
     """Smoke: every replica, directly and through the gateway; GateFailed where one does not answer as it should."""
     campaign = run.campaign
     with run.phase("smoke", f"{placement.layout} {placement.gateway}"):
         expected = forecast(campaign, placement.layout, concurrency=1)
         floor = expected.output_tok_per_s * campaign.smoke_floor_share
-        checks = smoke.smoke(inventory, facts, placement, campaign.model, floor, key_of(run, boot))
+        checks = smoke.smoke(inventory, facts, placement, campaign.model, floor, run.folder.api_key())
     require(checks, "smoke")
     return checks
 

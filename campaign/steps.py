@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from plan.make import Boot, Plan, Served
-
 from campaign import phases
 from campaign.cells import measure_all
 from campaign.chain import end
 from campaign.run import Run
 from infra import stack
 from plan.launch import Launch
+from plan.make import Boot, Front, Plan
 from playbooks import prepare, probe, serve
 from spec import load
 from spec.errors import RecipeError
@@ -35,22 +34,22 @@ def standing(run: Run) -> Standing:
     inventory = run.folder.inventory() or stack.inventory(run.name)
     if inventory is None:
         raise RecipeError(f"run {run.name} has no nodes; make them with: megatok up --id {run.name} RECIPE")
-    plan = phases.planned(run.campaign, inventory, key=run.folder.key_file.exists())
+    plan = phases.planned(run.campaign, inventory)
     return Standing(run, inventory, plan)
 
 
-def part(plan: Plan, layout: str | None, gateway: str | None) -> tuple[Boot, Served]:
+def part(plan: Plan, layout: str | None, gateway: str | None) -> tuple[Boot, Front]:
     """The layout and gateway that are meant; the plan's first where nothing is said."""
     for boot in plan.boots:
-        for served in boot.gateways:
-            if layout in (None, str(served.placement.layout)) and gateway in (None, served.placement.gateway):
-                return boot, served
-    known = ", ".join(f"{s.placement.layout} {s.placement.gateway}" for b in plan.boots for s in b.gateways)
+        for front in boot.gateways:
+            if layout in (None, str(front.placement.layout)) and gateway in (None, front.gateway):
+                return boot, front
+    known = ", ".join(f"{front.placement.layout} {front.gateway}" for boot in plan.boots for front in boot.gateways)
     raise RecipeError(f"no {layout or 'layout'} {gateway or 'gateway'} in this campaign; it has {known}")
 
 
-def launches(boot: Boot, served: Served) -> tuple[Launch, ...]:
-    return (*boot.servers, *((served.launch,) if served.launch else ()))
+def launches(boot: Boot, front: Front) -> tuple[Launch, ...]:
+    return (*boot.servers, *((front.launch,) if front.launch else ()))
 
 
 def make_ready(at: Standing, *, check: bool) -> dict[str, tuple[str, ...]]:
@@ -65,19 +64,19 @@ def gate(at: Standing) -> tuple[Check, ...]:
 
 def serve_part(at: Standing, layout: str | None, gateway: str | None) -> tuple[str, ...]:
     """Start one layout behind one gateway; the endpoints. Servers of other layouts are stopped first."""
-    boot, served = part(at.plan, layout, gateway)
-    wanted = launches(boot, served)
+    boot, front = part(at.plan, layout, gateway)
+    wanted = launches(boot, front)
     names = {launch.name for launch in wanted}
-    others = {x.name for b in at.plan.boots for s in b.gateways for x in launches(b, s)} - names
+    others = {x.name for b in at.plan.boots for f in b.gateways for x in launches(b, f)} - names
     serve.stop(at.inventory, sorted(others))
     facts = probe.probe(at.inventory.nodes)
     phases.serving(at.run, at.inventory, facts, wanted)
-    return served.placement.endpoints
+    return front.placement.endpoints
 
 
 def smoke(at: Standing, layout: str | None, gateway: str | None) -> tuple[Check, ...]:
-    boot, served = part(at.plan, layout, gateway)
-    return phases.answers(at.run, at.inventory, probe.probe(at.inventory.nodes), boot, served.placement)
+    _boot, front = part(at.plan, layout, gateway)
+    return phases.answers(at.run, at.inventory, probe.probe(at.inventory.nodes), front.placement)
 
 
 def measure(at: Standing, only: Sequence[str]) -> None:

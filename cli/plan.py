@@ -6,11 +6,11 @@ import json
 from decimal import Decimal
 
 import click
-from plan.render import render
 
 from campaign import phases
 from campaign.begin import recipe_path
 from cli.output import BUDGET, JSON, answer
+from plan.render import render
 from spec import load
 from spec.errors import OverBudget
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from decimal import Decimal
 
 import click
-from plan.render import render
 
 from campaign import phases
 from campaign.begin import again, begin, recipe_path
@@ -13,6 +12,7 @@ from campaign.chain import execute
 from campaign.document import document, refused
 from campaign.run import Run
 from cli.output import BUDGET, JSON, complain, out, progress
+from plan.render import render
 from report.table import table
 from spec import load
 from spec.errors import MegatokError, RecipeError

@@ -18,9 +18,9 @@ from cli.output import GATEWAY, LAYOUT, progress
 @LAYOUT
 @GATEWAY
 def COMMAND(run: str, port: int, layout: str | None, gateway: str | None) -> int:
-    _boot, served = part(standing(again(run)).plan, layout, gateway)
-    target = served.placement.endpoints[0].removeprefix("http://")
-    node = served.placement.gateway_node if served.launch else served.placement.replicas[0].node
+    _boot, front = part(standing(again(run)).plan, layout, gateway)
+    target = front.placement.endpoints[0].removeprefix("http://")
+    node = front.placement.gateway_node if front.launch else front.placement.replicas[0].node
     argv = command(run, node, ("-N", "-o", "ExitOnForwardFailure=yes", "-L", f"127.0.0.1:{port}:{target}"), ())
     progress(f"http://127.0.0.1:{port}/v1 reaches {target} until Ctrl-C")
     os.execvp(argv[0], argv)

@@ -6,13 +6,13 @@ import json
 from decimal import Decimal
 
 import click
-from plan.render import render
 
 from campaign import phases
 from campaign.begin import again, begin, recipe_path
 from campaign.folder import RunFolder
 from campaign.run import Run
 from cli.output import BUDGET, JSON, answer, columns, progress
+from plan.render import render
 from spec import load
 from spec.inventory import Inventory
 
