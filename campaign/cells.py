@@ -111,6 +111,7 @@ def _window(field: Field, cell: CellKey, done: Measured) -> Window:
         rc=done.rc,
         dead=done.dead,
         lost_s=done.lost_s,
+        prefix_cache=field.run.campaign.engine.prefix_cache,
     )
 
 

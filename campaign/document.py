@@ -32,6 +32,7 @@ def document(run: Run) -> RunDocument:
         cells=tuple(run.cells[name] for name in order if name in run.cells),
         receipt=run.receipt,
         folder=str(run.folder.path),
+        plan=run.folder.plan(),
     )
 
 

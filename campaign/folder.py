@@ -57,6 +57,11 @@ class RunFolder:
             raise MegatokError(f"cannot write {path}: {error.strerror}; free some space or set MEGATOK_HOME") from error
         return path
 
+    def plan(self) -> str:
+        """The plan as it was rendered before anything was rented."""
+        path = self.path / "plan.txt"
+        return path.read_text() if path.exists() else ""
+
     def last_line(self) -> str:
         """The newest line of progress, without its time."""
         try:
