@@ -40,7 +40,7 @@ def end(run: Run) -> Receipt:
 def _forth(run: Run, only: Sequence[str]) -> None:
     inventory = phases.provision(run)
     plan = phases.planned(run.campaign, inventory)
-    facts = phases.prepared(run, inventory, plan.tools)
+    facts = phases.prepared(run, inventory, plan)
     phases.gated(run, inventory, facts)
     try:
         measure_all(run, inventory, facts, plan, only)

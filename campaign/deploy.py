@@ -37,7 +37,7 @@ def deploy(run: Run) -> Served:
 def _up(run: Run) -> Served:
     inventory = phases.provision(run)
     plan = phases.planned(run.campaign, inventory)
-    facts = phases.prepared(run, inventory, plan.tools)
+    facts = phases.prepared(run, inventory, plan)
     phases.gated(run, inventory, facts)
     boot = plan.boots[0]
     front = boot.gateways[0]

@@ -55,11 +55,17 @@ def provision(run: Run) -> Inventory:
     return inventory
 
 
-def prepared(run: Run, inventory: Inventory, tools: Sequence[str]) -> dict[str, Facts]:
+def needs(plan: Plan) -> tuple[str, ...]:
+    """Foreign tools, and programs of the system, that the nodes must have."""
+    fronts = [front.launch for boot in plan.boots for front in boot.gateways if front.launch]
+    return (*plan.tools, *dict.fromkeys(launch.argv[0] for launch in fronts if not launch.tool))
+
+
+def prepared(run: Run, inventory: Inventory, plan: Plan) -> dict[str, Facts]:
     """Look at the nodes, then install what the plan needs and they lack."""
     with run.phase("prepare"):
         facts = probe.probe(inventory.nodes)
-        changes = prepare.prepare(inventory.nodes, facts, tools, load.model(run.campaign.model))
+        changes = prepare.prepare(inventory.nodes, facts, needs(plan), load.model(run.campaign.model))
         nccl.nccl(inventory.nodes, facts, run.campaign.cluster)
         run.stop.check()
     run.say(f"prepared, {sum(map(len, changes.values()))} changed")
