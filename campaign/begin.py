@@ -55,7 +55,7 @@ def begin(campaign: Campaign, *, name: str | None = None, tell: Say = quiet) -> 
 
 def again(name: str, tell: Say = quiet) -> Run:
     """A run that began before, with the cells that it has; also a stack that was made by hand."""
-    folder = RunFolder(name) if name in stack.stacks() else known(name)
+    folder = known(name)
     if not folder.recipe.exists():
         return _by_hand(folder, tell)
     campaign = load.campaign(folder.recipe)
@@ -71,8 +71,8 @@ def again(name: str, tell: Say = quiet) -> Run:
 def _by_hand(folder: RunFolder, tell: Say) -> Run:
     """A stack of `pulumi up`: its recipe and nodes come from the stack."""
     inventory = stack.inventory(folder.run)
-    recipe = stack.recipe(folder.run)
-    if inventory is None or recipe is None:
+    recipe = stack.settings(folder.run).recipe
+    if inventory is None:
         raise RecipeError(f"stack {folder.run} holds no nodes; stand it up with: pulumi up --stack {folder.run}")
     campaign = load.campaign(recipe)
     folder.write("recipe.yaml", load.dump(campaign))

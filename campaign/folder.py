@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+from infra import stack
 from report.write import load as read_document
 from spec import load
 from spec.errors import MegatokError, RecipeError
@@ -134,9 +135,9 @@ def folders() -> tuple[RunFolder, ...]:
 
 
 def known(run: str) -> RunFolder:
-    """The folder of a run that exists; RecipeError with the ones that do."""
+    """The folder of a run or of a stack that exists; RecipeError with the ones that do."""
     folder = RunFolder(run)
-    if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", run) or not folder.exists():
+    if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", run) or not (folder.exists() or run in stack.stacks()):
         names = ", ".join(other.run for other in folders()[-5:]) or "none yet"
         raise RecipeError(f"no run {run!r} on this machine; the latest are: {names}")
     return folder

@@ -22,7 +22,7 @@ from spec.errors import Interrupted, MegatokError, RecipeError
 from spec.home import ROOT
 from spec.inventory import Inventory
 
-__all__ = ["StackSettings", "destroy", "extend", "forget", "inventory", "preview", "stacks", "up"]
+__all__ = ["StackSettings", "destroy", "extend", "forget", "inventory", "preview", "settings", "stacks", "up"]
 
 Tell = Callable[[str], object]
 
@@ -31,10 +31,10 @@ def quiet(_line: str) -> None:
     """For callers that want no progress."""
 
 
-def up(settings: StackSettings, *, on_line: Tell = quiet, cancel: threading.Event | None = None) -> Inventory:
+def up(wanted: StackSettings, *, on_line: Tell = quiet, cancel: threading.Event | None = None) -> Inventory:
     """Stand the cluster up, or find it standing. Set `cancel` from any thread to stop it: Interrupted."""
-    with _errors(settings.run, cancel):
-        stack = _configured(settings, cancel)
+    with _errors(wanted.run, cancel):
+        stack = _configured(wanted, cancel)
         done = stack.up(
             on_output=on_line, on_error=on_line, color="never", suppress_outputs=True, suppress_progress=True
         )
@@ -43,14 +43,14 @@ def up(settings: StackSettings, *, on_line: Tell = quiet, cancel: threading.Even
             stack.refresh(clear_pending_creates=True, color="never", suppress_outputs=True)
         found = _inventory(done.outputs)
     if found is None:
-        raise MegatokError(f"stack {settings.run} is up but has no inventory; see its program's output")
+        raise MegatokError(f"stack {wanted.run} is up but has no inventory; see its program's output")
     return found
 
 
-def preview(settings: StackSettings) -> str:
+def preview(wanted: StackSettings) -> str:
     """What `up` would do, as Pulumi tells it."""
-    with _errors(settings.run):
-        return _configured(settings).preview(color="never", suppress_progress=True).stdout
+    with _errors(wanted.run):
+        return _configured(wanted).preview(color="never", suppress_progress=True).stdout
 
 
 def inventory(run: str) -> Inventory | None:
@@ -64,10 +64,18 @@ def extend(run: str, extend_s: float) -> Inventory:
     """Let the nodes of a run live `extend_s` longer than they would now; OverBudget where the budget is too small."""
     if extend_s <= 0:
         raise RecipeError(f"extend by {extend_s} s: give a number of seconds above 0")
-    with _errors(run):
-        told = _Checkout().get_all_config(run)
-    settings = StackSettings.of(run, lambda key: value.value if (value := told.get(f"{PROJECT}:{key}")) else None)
-    return up(dataclasses.replace(settings, extend_s=settings.extend_s + extend_s))
+    told = settings(run)
+    return up(dataclasses.replace(told, extend_s=told.extend_s + extend_s))
+
+
+def settings(run: str) -> StackSettings:
+    """What the stack was asked for; RecipeError where there is no such stack."""
+    try:
+        with _errors(run):
+            told = _Checkout().get_all_config(run)
+    except StackNotFoundError:
+        raise RecipeError(f"there is no stack {run!r}; see: megatok status") from None
+    return StackSettings.of(run, lambda key: value.value if (value := told.get(f"{PROJECT}:{key}")) else None)
 
 
 def destroy(run: str, *, on_line: Tell = quiet) -> None:
@@ -110,18 +118,18 @@ class _Checkout(LocalWorkspace):
         self._run_pulumi_cmd_sync(["stack", "init", "--no-select", stack_name])
 
 
-def _configured(settings: StackSettings, cancel: threading.Event | None = None) -> Stack:
+def _configured(wanted: StackSettings, cancel: threading.Event | None = None) -> Stack:
     """The stack with these settings in its config; made if it does not exist."""
-    cluster = load.cluster(settings.recipe)
-    whole = dataclasses.replace(settings, nodes=settings.nodes or cluster.nodes)
+    cluster = load.cluster(wanted.recipe)
+    whole = dataclasses.replace(wanted, nodes=wanted.nodes or cluster.nodes)
     config = {f"{PROJECT}:{key}": ConfigValue(value) for key, value in whole.config().items()}
     checkout = _Checkout(cancel)
-    stack = Stack.select(settings.run, checkout)
+    stack = Stack.select(wanted.run, checkout)
     try:
-        checkout.set_all_config(settings.run, config)
+        checkout.set_all_config(wanted.run, config)
     except StackNotFoundError:
-        checkout.create_stack(settings.run)
-        checkout.set_all_config(settings.run, config)
+        checkout.create_stack(wanted.run)
+        checkout.set_all_config(wanted.run, config)
     return stack
 
 
