@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
-from infra.engine.command import engine_path
-
 from campaign.folder import RunFolder, known, mint
 from campaign.run import Run, Say, quiet
 from infra import stack
 from infra.clouds import cloud
+from infra.engine.command import engine_path
 from plan.engine import engine
 from plan.gateway import gateway
 from spec import load

@@ -8,8 +8,6 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
-from playbooks.measure import Measured, measure
-
 from campaign import phases
 from campaign.run import Run
 from plan.forecast import forecast
@@ -17,6 +15,7 @@ from plan.launch import Launch, Placement
 from plan.loads import aiperf
 from plan.make import Boot, Front, Plan
 from playbooks import serve
+from playbooks.measure import Measured, measure
 from report.checks import Window, checks, valid
 from report.figures import figures
 from report.prices import usd_per_million

@@ -7,7 +7,6 @@ import shutil
 import sys
 
 from infra.engine.command import engine_path
-
 from spec.errors import MegatokError
 from spec.home import cache, home
 from spec.record import Check

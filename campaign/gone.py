@@ -6,13 +6,12 @@ import os
 import signal
 import time
 
-from infra.teardown import teardown
-
 from campaign.begin import again
 from campaign.folder import RunFolder, known
 from campaign.run import Run, Say
 from campaign.steps import tear_down
 from infra import stack
+from infra.teardown import teardown
 from money.ledger import Ledger
 from spec.errors import MegatokError, RecipeError
 from spec.home import ledger_address

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from infra.teardown import teardown
-
 from campaign.run import Run
 from infra import stack
 from infra.clouds import cloud
+from infra.teardown import teardown
 from plan.forecast import forecast
 from plan.launch import API_KEY, Launch, Placement, Seat
 from plan.make import Plan, make

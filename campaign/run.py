@@ -10,10 +10,9 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
-from infra.stack import StackSettings
-
 from campaign.folder import RunFolder
 from campaign.stop import Stop
+from infra.stack import StackSettings
 from money.budget import spend
 from money.ledger import Ledger
 from spec.errors import MegatokError

@@ -55,7 +55,8 @@ def launches(boot: Boot, front: Front) -> tuple[Launch, ...]:
 def make_ready(at: Standing, *, check: bool) -> dict[str, tuple[str, ...]]:
     """Install what is missing; with `check` only say what that is."""
     facts = probe.probe(at.inventory.nodes)
-    return prepare.prepare(at.inventory.nodes, facts, phases.needs(at.plan), load.model(at.run.campaign.model), check=check)
+    model = load.model(at.run.campaign.model)
+    return prepare.prepare(at.inventory.nodes, facts, phases.needs(at.plan), model, check=check)
 
 
 def gate(at: Standing) -> tuple[Check, ...]:
