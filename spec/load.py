@@ -7,6 +7,7 @@ folder that the campaign stands in, else in this project's own `recipes/`.
 from __future__ import annotations
 
 import difflib
+import functools
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -73,6 +74,7 @@ def price(cloud: str, node_type: str) -> PriceEntry:
     raise RecipeError(f"no price for node type {node_type!r} of cloud {cloud!r}; {path.name} has {known}")
 
 
+@functools.cache  # asked for once a cell
 def calibration(engine: str, model: str, gpu: str) -> Calibration | None:
     """Measured speeds of `model` in `engine` on `gpu`; None where nothing was measured."""
     path = RECIPES / "calibration" / f"{engine}-{model}-{gpu}.yaml"

@@ -33,6 +33,10 @@ def launches(plan: Plan) -> Iterator[Launch]:
             yield from (aiperf.launch(cell, front.placement, plan.campaign) for cell in front.cells)
 
 
+def test_default_case_is_the_default_campaign() -> None:
+    assert (GOLDEN / "default" / "recipe.yaml").read_text() == (load.RECIPES / "campaigns" / "local.yaml").read_text()
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_plan_reads_as_expected(case: Path) -> None:
     matches(render(planned(case)), case / "plan.txt")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,6 +46,15 @@ sweeps = st.builds(
     st.lists(grids, min_size=1, max_size=3),
     st.integers(1, 2),
 ).filter(lambda campaign: len(set(campaign.cells())) == len(campaign.cells()))
+
+
+@pytest.mark.parametrize("path", sorted((load.RECIPES / "campaigns").iterdir()), ids=lambda path: path.stem)
+def test_every_campaign_can_be_planned_within_its_budget(path: Path) -> None:
+    campaign = load.campaign(path)
+    cluster = campaign.cluster
+    price = load.price(cluster.cloud, cluster.node_type).usd_per_hour
+    plan = make(campaign, load.model(campaign.model), load.gpu(cluster.gpu), price, step_s=60)
+    assert plan.worst_usd <= campaign.budget_usd
 
 
 @given(sweeps)

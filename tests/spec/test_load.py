@@ -251,6 +251,13 @@ def test_unknown_price() -> None:
         load.price("moon", "cpu-1")
 
 
+def test_negative_price(tmp_path: Path) -> None:
+    path = tmp_path / "cheap.yaml"
+    path.write_text((load.RECIPES / "clusters" / "local-2.yaml").read_text().replace("0.20", "-0.20"))
+    with pytest.raises(RecipeError, match="max_usd_per_hour: -0.2 must be 0 or more"):
+        load.cluster(path)
+
+
 def test_ssh_cluster_takes_a_host_for_each_node(tmp_path: Path) -> None:
     path = tmp_path / "hosts.yaml"
     path.write_text((load.RECIPES / "clusters" / "ssh-2.yaml").read_text().replace("nodes: 2", "nodes: 3"))
