@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from campaign import phases
+from campaign.evidence import commands, versions
 from campaign.run import Run
 from plan.forecast import forecast
 from plan.launch import Launch, Placement
@@ -144,8 +145,8 @@ def _record(
         figures=counted,
         checks=found,
         valid=good,
-        commands=tuple(" ".join(launch.argv) for launch in launches),
-        versions={},
+        commands=commands(field.inventory, field.facts, launches),
+        versions=versions(field.facts, launches),
         usd=usd,
         usd_per_million_output_tokens=_steady_usd_per_million(field.inventory, counted) if good else None,
         evidence=tuple(str(path.relative_to(run.folder.path)) for path in _files(run, cell)),

@@ -40,6 +40,8 @@ class Facts(Spec):
     gpus: Seq[GpuSeen]
     programs: Seq[str]
     """Those of nginx, haproxy, curl and nvidia-smi that are there."""
+    versions: dict[str, str] = {}
+    """Of those programs, as each tells it."""
     interfaces: Seq[str]
     """Names of network interfaces."""
     ports_taken: Seq[int]

@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import pwd
+import re
 import shutil
 import socket
 import subprocess
@@ -19,6 +20,8 @@ from pathlib import Path
 
 PATH = f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin"
 PROGRAMS = ("nginx", "haproxy", "curl", "nvidia-smi")
+GATEWAYS = ("nginx", "haproxy")
+"""Programs that tell their version by `-v`, on either stream."""
 MODULES = ("venv", "ensurepip")
 """Debian ships them apart."""
 LISTEN = "0A"
@@ -65,6 +68,16 @@ def python(versions: list[str]) -> tuple[str, bool]:
         if version.startswith(tuple(versions)):
             return version, len(modules) == len(MODULES)
     return mine, False
+
+
+def version_of(program: str) -> str:
+    """`nginx 1.22.1`; empty where it is not there."""
+    try:
+        done = subprocess.run((program, "-v"), capture_output=True, text=True, check=False, timeout=20)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    found = re.search(r"[0-9]+(?:\.[0-9]+)+\S*", done.stdout + done.stderr)
+    return f"{program} {found[0]}" if found else ""
 
 
 def systemd() -> bool:
@@ -163,6 +176,7 @@ def look(first: int, count: int, folder: str, versions: list[str]) -> dict[str, 
         "cache_free_mib": free_mib(cache()),
         "gpus": gpus(),
         "programs": [name for name in PROGRAMS if shutil.which(name)],
+        "versions": {name: told for name in GATEWAYS if (told := version_of(name))},
         "interfaces": interfaces(),
         "ports_taken": ports_taken(first, count, (Path.home() / folder).resolve()),
     }
