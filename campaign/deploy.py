@@ -27,11 +27,13 @@ def deploy(run: Run) -> Served:
     phases.affordable(affordable)
     run.folder.write("plan.txt", render(affordable))
     with run.folder.owned(), run.stop.listening(run.deadline):
+        served = None
         try:
-            return _up(run)
-        except BaseException:
-            phases.torn_down(run)
-            raise
+            served = _up(run)
+        finally:
+            if served is None and not phases.torn_down(run).proven:
+                raise run.failures[-1]
+    return served
 
 
 def _up(run: Run) -> Served:

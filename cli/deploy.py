@@ -1,4 +1,4 @@
-"""megatok deploy: serve a model from flags alone; prints endpoint, key and expiry, and leaves it up until then."""
+"""Serve a model from flags alone. Prints endpoint, key and expiry, and leaves it up until then."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from campaign.deploy import deploy
 from cli.output import JSON, USD, answer, progress
 
 
-@click.command("deploy", help=__doc__.partition(": ")[2])
+@click.command("deploy", help=__doc__)
 @click.argument("cloud")
 @click.option("--model", required=True)
 @click.option("--engine", default="llamacpp", show_default=True)

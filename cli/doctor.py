@@ -1,4 +1,4 @@
-"""megatok doctor: is this machine fit? Exit 10 where something that a local run needs is missing."""
+"""Is this machine fit? Exit 10 where something that a local run needs is missing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from campaign.doctor import examine
 from cli.output import JSON, answer, check_data, checks_table
 
 
-@click.command("doctor", help=__doc__.partition(": ")[2])
+@click.command("doctor", help=__doc__)
 @JSON
 def COMMAND(as_json: bool) -> int:
     checks = examine()

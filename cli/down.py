@@ -1,4 +1,4 @@
-"""megatok down: give a run's nodes back and prove it; works from the stack, from the ledger, or from tags alone."""
+"""Give a run's nodes back and prove it. Works from the stack, the ledger, or tags alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from campaign.gone import down
 from cli.output import JSON, answer, progress, receipt_table
 
 
-@click.command("down", help=__doc__.partition(": ")[2])
+@click.command("down", help=__doc__)
 @click.argument("run")
 @JSON
 def COMMAND(run: str, as_json: bool) -> int:

@@ -1,4 +1,4 @@
-"""megatok extend: let a run's nodes live longer; refused where the budget does not hold it."""
+"""Let a run's nodes live longer. Refused where the budget does not hold it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cli.output import JSON, answer, progress
 from cli.up import listing
 
 
-@click.command("extend", help=__doc__.partition(": ")[2])
+@click.command("extend", help=__doc__)
 @click.argument("run")
 @click.option("--hours", type=click.FloatRange(0, min_open=True), required=True, help="Added to the lifetime.")
 @JSON

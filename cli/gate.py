@@ -1,4 +1,4 @@
-"""megatok gate: are this run's nodes fit? Exit 5 where one is not, or where it cannot be told."""
+"""Are this run's nodes fit? Exit 5 where one is not, or where it cannot be told."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from campaign.begin import again
 from cli.output import JSON, answer, check_data, checks_table, progress
 
 
-@click.command("gate", help=__doc__.partition(": ")[2])
+@click.command("gate", help=__doc__)
 @click.argument("run")
 @JSON
 def COMMAND(run: str, as_json: bool) -> int:

@@ -1,4 +1,4 @@
-"""megatok logs: the log of one process of a run, from its node while that is up, else as it was collected."""
+"""Logs of a run's processes. From the nodes while they are up, else as collected."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from campaign.logs import names, text
 from cli.output import JSON, answer
 
 
-@click.command("logs", help=__doc__.partition(": ")[2])
+@click.command("logs", help=__doc__)
 @click.argument("run")
 @click.argument("name", required=False)
 @click.option("--lines", type=click.IntRange(1), default=100, show_default=True, help="From the end.")

@@ -1,4 +1,4 @@
-"""megatok ls: all runs of this machine with their outcome."""
+"""All runs of this machine with their outcome."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from campaign.overview import past_runs
 from cli.output import JSON, answer, columns
 
 
-@click.command("ls", help=__doc__.partition(": ")[2])
+@click.command("ls", help=__doc__)
 @JSON
 def COMMAND(as_json: bool) -> int:
     found = past_runs()

@@ -19,6 +19,10 @@ COMMANDS = (
 )
 
 
+WIDTH = 110
+"""Of help texts, where the terminal has it."""
+
+
 class Lazy(click.Group):
     """A command is the module `cli.NAME` with a `COMMAND`."""
 
@@ -32,7 +36,7 @@ class Lazy(click.Group):
         return found
 
 
-@click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDTH})
 @click.version_option("0.1.0", prog_name="megatok")
 def app() -> None:
     """Rent nodes, serve a model on them, measure it, give them back, and prove it.

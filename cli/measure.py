@@ -1,4 +1,4 @@
-"""megatok measure: measure a run's cells that have no valid record yet; exit 6 where one is invalid."""
+"""Measure a run's cells that lack a valid record. Exit 6 where one is invalid."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cli.output import JSON, answer, progress
 from report.table import table
 
 
-@click.command("measure", help=__doc__.partition(": ")[2])
+@click.command("measure", help=__doc__)
 @click.argument("run")
 @click.option("--only", metavar="CELL", multiple=True, help="Measure this cell alone; may be given again.")
 @JSON

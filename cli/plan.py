@@ -1,4 +1,4 @@
-"""megatok plan: what a recipe would do and cost at most; rents nothing and needs no account."""
+"""What a recipe would do and cost at most. Rents nothing and needs no account."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spec import load
 from spec.errors import OverBudget
 
 
-@click.command("plan", help=__doc__.partition(": ")[2])
+@click.command("plan", help=__doc__)
 @click.argument("recipe")
 @BUDGET
 @JSON

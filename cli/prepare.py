@@ -1,4 +1,4 @@
-"""megatok prepare: install on a run's nodes what its plan needs and they lack; a second time, 0 changed."""
+"""Install on a run's nodes what they lack. A second time: 0 changed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from campaign.begin import again
 from cli.output import JSON, answer, progress
 
 
-@click.command("prepare", help=__doc__.partition(": ")[2])
+@click.command("prepare", help=__doc__)
 @click.argument("run")
 @click.option("--check", is_flag=True, help="Say what would change, and change nothing.")
 @JSON

@@ -1,4 +1,4 @@
-"""megatok report: write a run's report again from what its folder holds, and show its table."""
+"""Write a run's report again from its folder, and show its table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from report.write import write
 from spec.errors import RecipeError
 
 
-@click.command("report", help=__doc__.partition(": ")[2])
+@click.command("report", help=__doc__)
 @click.argument("run")
 @JSON
 def COMMAND(run: str, as_json: bool) -> int:

@@ -1,4 +1,4 @@
-"""megatok run: the whole chain: provisions, serves, measures, destroys, proves, reports."""
+"""The whole chain: provision, serve, measure, destroy, prove, report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spec.errors import MegatokError, RecipeError
 from spec.record import RunDocument
 
 
-@click.command("run", help=__doc__.partition(": ")[2])
+@click.command("run", help=__doc__)
 @click.argument("recipe", required=False)
 @BUDGET
 @click.option("--resume", metavar="RUN", help="Go on with a run: measure the cells that have no valid record.")

@@ -1,4 +1,4 @@
-"""megatok serve: start one layout behind one gateway on a run's nodes, in place of what served there before."""
+"""Start one layout behind one gateway. What served there before is stopped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from campaign.begin import again
 from cli.output import GATEWAY, JSON, LAYOUT, answer, progress
 
 
-@click.command("serve", help=__doc__.partition(": ")[2])
+@click.command("serve", help=__doc__)
 @click.argument("run")
 @LAYOUT
 @GATEWAY

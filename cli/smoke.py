@@ -1,4 +1,4 @@
-"""megatok smoke: does every replica answer as asked, directly and through the gateway? Exit 5 if not."""
+"""Does every replica answer as asked? Directly and through the gateway; exit 5 if not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from campaign.begin import again
 from cli.output import GATEWAY, JSON, LAYOUT, answer, check_data, checks_table, progress
 
 
-@click.command("smoke", help=__doc__.partition(": ")[2])
+@click.command("smoke", help=__doc__)
 @click.argument("run")
 @LAYOUT
 @GATEWAY

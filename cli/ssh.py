@@ -1,4 +1,4 @@
-"""megatok ssh: a shell, or one command, on a node of a run; with the run's own key and the node's pinned host key."""
+"""A shell, or one command, on a node. With the run's own key and the pinned host key."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from campaign.shell import command
 
 
-@click.command("ssh", help=__doc__.partition(": ")[2], context_settings={"ignore_unknown_options": True})
+@click.command("ssh", help=__doc__, context_settings={"ignore_unknown_options": True})
 @click.argument("run")
 @click.option("--node", type=click.IntRange(0), default=0, show_default=True, help="Index of the node.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)

@@ -1,4 +1,4 @@
-"""megatok status: what stands now: machines, phase, spend, budget, expiry; also stacks made by hand with pulumi."""
+"""What stands now, with its cost and end. Also stacks made by hand with pulumi."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cli.output import JSON, answer, columns
 from spec.errors import RecipeError
 
 
-@click.command("status", help=__doc__.partition(": ")[2])
+@click.command("status", help=__doc__)
 @click.argument("run", required=False)
 @JSON
 def COMMAND(run: str | None, as_json: bool) -> int:

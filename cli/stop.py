@@ -1,4 +1,4 @@
-"""megatok stop: from any terminal, end a run that works now: it tears down, and its receipt is shown."""
+"""End a run that works in another terminal. It tears down; its receipt is shown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from campaign.gone import stop
 from cli.output import JSON, answer, progress, receipt_table
 
 
-@click.command("stop", help=__doc__.partition(": ")[2])
+@click.command("stop", help=__doc__)
 @click.argument("run")
 @JSON
 def COMMAND(run: str, as_json: bool) -> int:

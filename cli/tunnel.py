@@ -1,4 +1,4 @@
-"""megatok tunnel: reach a run's endpoint from this machine through SSH, until Ctrl-C."""
+"""Reach a run's endpoint through SSH, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from campaign.steps import part, standing
 from cli.output import GATEWAY, LAYOUT, progress
 
 
-@click.command("tunnel", help=__doc__.partition(": ")[2])
+@click.command("tunnel", help=__doc__)
 @click.argument("run")
 @click.option("--port", type=click.IntRange(1, 65535), default=18000, show_default=True, help="On this machine.")
 @LAYOUT

@@ -1,4 +1,4 @@
-"""megatok up: stand a recipe's cluster up and leave it, until its lifetime ends or `megatok down`."""
+"""Stand a recipe's cluster up. It stays until its lifetime ends, or `megatok down`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spec import load
 from spec.inventory import Inventory
 
 
-@click.command("up", help=__doc__.partition(": ")[2])
+@click.command("up", help=__doc__)
 @click.argument("recipe")
 @BUDGET
 @click.option("--id", "run_id", metavar="ID", help="Name of the run; one that exists is brought up again.")
