@@ -7,8 +7,9 @@ import dataclasses
 import json
 import threading
 from collections.abc import Callable, Iterator
+from typing import TypedDict
 
-from pulumi.automation import ConfigValue, LocalWorkspace, OutputMap, Stack
+from pulumi.automation import ConfigValue, LocalWorkspace, OutputMap, OutputValue, Stack
 from pulumi.automation.errors import CommandError, StackNotFoundError
 
 from infra.engine import environment
@@ -27,6 +28,17 @@ __all__ = ["StackSettings", "destroy", "extend", "forget", "inventory", "preview
 Tell = Callable[[str], object]
 
 
+class _Plain(TypedDict):
+    color: str
+    suppress_progress: bool
+    suppress_outputs: bool
+    show_secrets: bool
+    """A stack of ours has none, and to decrypt none costs time all the same."""
+
+
+_PLAIN: _Plain = {"color": "never", "suppress_progress": True, "suppress_outputs": True, "show_secrets": False}
+
+
 def quiet(_line: str) -> None:
     """For callers that want no progress."""
 
@@ -35,12 +47,10 @@ def up(wanted: StackSettings, *, on_line: Tell = quiet, cancel: threading.Event 
     """Stand the cluster up, or find it standing. Set `cancel` from any thread to stop it: Interrupted."""
     with _errors(wanted.run, cancel):
         stack = _configured(wanted, cancel)
-        done = stack.up(
-            on_output=on_line, on_error=on_line, color="never", suppress_outputs=True, suppress_progress=True
-        )
+        done = stack.up(on_output=on_line, on_error=on_line, **_PLAIN)
         if "pending operations" in done.stdout + done.stderr:
             # Creates that a killed engine left: our plug-in has found them by their token, the state need not know.
-            stack.refresh(clear_pending_creates=True, color="never", suppress_outputs=True)
+            stack.refresh(clear_pending_creates=True, **_PLAIN)
         found = _inventory(done.outputs)
     if found is None:
         raise MegatokError(f"stack {wanted.run} is up but has no inventory; see its program's output")
@@ -82,7 +92,7 @@ def destroy(run: str, *, on_line: Tell = quiet) -> None:
     """Delete all nodes of a run, and settle them. A stack that does not exist is destroyed."""
     with _errors(run), contextlib.suppress(StackNotFoundError):
         stack = Stack.select(run, _Checkout())
-        stack.destroy(on_output=on_line, on_error=on_line, color="never", suppress_outputs=True, suppress_progress=True)
+        stack.destroy(on_output=on_line, on_error=on_line, **_PLAIN)
 
 
 def forget(run: str) -> None:
@@ -113,6 +123,10 @@ class _Checkout(LocalWorkspace):
 
     def select_stack(self, stack_name: str) -> None:
         """Every command names its stack."""
+
+    def stack_outputs(self, stack_name: str) -> OutputMap:
+        told = json.loads(self._run_pulumi_cmd_sync(["stack", "output", "--json", "--stack", stack_name]).stdout)
+        return {name: OutputValue(value, secret=False) for name, value in told.items()}
 
     def create_stack(self, stack_name: str) -> None:
         self._run_pulumi_cmd_sync(["stack", "init", "--no-select", stack_name])
