@@ -56,6 +56,7 @@ def _inputs(settings: StackSettings, cluster: Cluster, index: int, key: str, pub
         "ledger": settings.ledger,
         "public_key": public,
         "key_file": key,
+        "gpus": cluster.gpus_per_node,
         "hosts": [host.model_dump(mode="json") for host in cluster.hosts[index : index + 1]],
     }
 

@@ -43,9 +43,9 @@ environment gets in."""
 
 CONFIG = """\
 ListenAddress 127.0.0.1:{port}
-HostKey {folder}/host_key
-PidFile {folder}/sshd.pid
-AuthorizedKeysFile {folder}/authorized_keys
+HostKey "{folder}/host_key"
+PidFile "{folder}/sshd.pid"
+AuthorizedKeysFile "{folder}/authorized_keys"
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 PermitRootLogin prohibit-password

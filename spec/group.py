@@ -32,6 +32,8 @@ class GroupInputs(Spec):
     public_key: str
     key_file: str
     hosts: Seq[SshHost] = ()
+    gpus: Natural = 0
+    """GPUs that a node has by the recipe, for a cloud that cannot tell."""
 
     @property
     def names(self) -> tuple[str, ...]:

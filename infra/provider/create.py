@@ -123,6 +123,7 @@ def _request(job: Job, token: str, offer: Offer) -> CreateRequest:
         lifetime_s=inputs.whole_life_s,
         public_key=inputs.public_key,
         hosts=inputs.hosts,
+        gpus=inputs.gpus,
         tags={TAG_RUN: inputs.run, TAG_TOKEN: token, TAG_EXPIRES: f"{expires:%Y-%m-%dT%H:%M:%SZ}"},
     )
 

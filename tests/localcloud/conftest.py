@@ -159,6 +159,6 @@ def endpoint(home: Path, pid: int) -> dict[str, Any] | None:
 
 @pytest.fixture
 def program(tmp_path: Path) -> Iterator[Program]:
-    program = Program(tmp_path / "cloud")
+    program = Program(tmp_path / "my cloud")
     yield program
     program.close()

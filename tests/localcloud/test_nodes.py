@@ -15,7 +15,7 @@ from tests.localcloud.conftest import Program, until
 
 @pytest.fixture(params=["sshd", "embedded"])
 def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Program, dict[str, Any]]]:
-    program = Program(tmp_path / "cloud", LOCALCLOUD_SSHD=request.param, SECRET="not for nodes")
+    program = Program(tmp_path / "my cloud", LOCALCLOUD_SSHD=request.param, SECRET="not for nodes")
     yield program, program.create()
     program.close()
 
