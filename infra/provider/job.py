@@ -63,9 +63,9 @@ class Owner:
     stop: threading.Event
 
 
-def patiently(call: Callable[[], T], limit_s: float = PATIENCE_S) -> T:
+def patiently(call: Callable[[], T], limit_s: float | None = None) -> T:
     """Call until it answers; an error that trying again cannot help, or that lasts, comes through."""
-    ends = time.monotonic() + limit_s
+    ends = time.monotonic() + (PATIENCE_S if limit_s is None else limit_s)
     pause_s = FIRST_PAUSE_S
     while True:
         try:
