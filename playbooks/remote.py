@@ -1,7 +1,6 @@
-"""SSH to one node: a link that is opened once and kept, and one command's talk over it.
+"""SSH links to nodes: each is opened once, kept, and opened again when it broke in between.
 
 Links are Fabric Connections with our own settings: pinned host keys, one key, no agent, nothing of the user's own.
-Commands do not go through Fabric's runner: that takes two threads and a hundred wake-ups a second for each.
 """
 
 from __future__ import annotations
@@ -13,40 +12,32 @@ import logging
 import random
 import socket
 import threading
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cache
 
 import fabric
 import paramiko
-from paramiko.config import SSH_PORT
 from paramiko.pkey import UnknownKeyType
 
 from spec.errors import ConnectionLost, Interrupted, NodeError, RecipeError
 from spec.inventory import Node
 
 CONNECT_S = 15.0
-"""For each of: TCP, the server's banner and key exchange, authentication."""
+"""For each of: TCP; the server's banner and key exchange; authentication; a channel."""
+CONNECTS = 64
+"""At once, in this process."""
 ATTEMPTS = 5
 """Connects before a node counts as silent: a busy sshd drops some unanswered (MaxStartups)."""
 PAUSE_S = 0.25
 """Before the second attempt, on average; doubles with each."""
-LINGER_S = 1.0
-"""Output is waited for after a command ended; more only comes from what it left in the background."""
-STUBBORN_S = 7.0
-"""A command that was told to end is waited for: it gets KILL 5 s after TERM."""
-LOOK_S = 5.0
-"""A waiting command looks this often for an exit code that came without the end of its output."""
-SOON_S = 0.1
-"""The same, once its last step has ended."""
-KILLED = 137
-"""Exit code where the server tells of a signal instead of one."""
+READ_AHEAD = 1 << 15
 
 _KEEPALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 11_000}
 """A cut link is noticed within 11 s, idle or with data on its way; paramiko's own keepalive does not end it."""
+_RSA = ("rsa-sha2-512", "rsa-sha2-256")
+"""How a host signs with the key that is called ssh-rsa."""
 
-_connecting = threading.BoundedSemaphore(64)
+_connecting = threading.BoundedSemaphore(CONNECTS)
 _links: dict[tuple[str, ...], Link] = {}
 _links_lock = threading.Lock()
 
@@ -54,148 +45,150 @@ _links_lock = threading.Lock()
 logging.getLogger("paramiko").setLevel(logging.CRITICAL)
 
 
+class _Socket(socket.socket):
+    """Reads ahead: paramiko asks for the first bytes of a packet, then for its rest."""
+
+    _ahead = b""
+
+    def recv(self, size: int, flags: int = 0, /) -> bytes:
+        if not self._ahead:
+            self._ahead = super().recv(READ_AHEAD, flags)
+        data, self._ahead = self._ahead[:size], self._ahead[size:]
+        return data
+
+
+class _Packetizer(paramiko.packet.Packetizer):
+    """Without a timer, a thread of its own for each connect: who connects here waits no longer than CONNECT_S."""
+
+    def start_handshake(self, timeout: float) -> None:
+        pass
+
+    def complete_handshake(self) -> None:
+        pass
+
+
 class _Transport(paramiko.Transport):
     """Paramiko's, with the cheapest of the safe algorithms first, and fewer idle wake-ups."""
 
-    _active_check_timeout = 10.0
+    _active_check_timeout = None  # blocks: Link ends it by shutting the socket
     _preferred_kex = ("curve25519-sha256@libssh.org", "ecdh-sha2-nistp256", "diffie-hellman-group16-sha512")
     _preferred_ciphers = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes128-ctr", "aes256-ctr")
 
 
-@dataclass(frozen=True)
-class Ended:
-    """How a command ended. `late`: it was stopped at its limit."""
+class _Connection(fabric.Connection):  # type: ignore[misc]
+    """Fabric's, opened our way: the only key is tried once, the host key must be the pinned one, waits do not poll."""
 
-    rc: int
-    out: bytes
-    err: bytes
-    late: bool
-    last_s: float
-    """Since the start or the last mark."""
+    __setattr__ = object.__setattr__  # Fabric would look each name up in its configuration first
 
+    def __init__(self, node: Node) -> None:
+        super().__init__(node.host, user=node.user, port=node.ssh_port, config=_config())
+        self.node = node
+        self.key = _private_key(node.key_file)
+        self.pinned = _public_key(node.host_key)
+        self.sock: _Socket | None = None
 
-@cache
-def _config() -> fabric.Config:
-    return fabric.Config(lazy=True, overrides={"load_ssh_configs": False})
+    def open(self) -> None:
+        if self.is_connected:
+            return
+        where = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)[0]
+        self.sock = _Socket(*where[:3])
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _KEEPALIVE.items():
+            if hasattr(socket, name):
+                self.sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        self.sock.settimeout(CONNECT_S)
+        self.sock.connect(where[4])
+        self.transport = _Transport(self.sock, packetizer_class=_Packetizer)
+        self._exchange_keys()
+        self._authenticate()
 
+    def _exchange_keys(self) -> None:
+        name = self.pinned.get_name()
+        self.transport.get_security_options().key_types = _RSA if name == "ssh-rsa" else (name,)
+        self._await("key exchange", lambda done: self.transport.start_client(event=done))
+        shown = self.transport.get_remote_server_key()
+        if shown != self.pinned:
+            raise NodeError(
+                f"host key is {shown.fingerprint}, pinned is {self.pinned.fingerprint}: "
+                "another machine answers; make the inventory anew"
+            )
 
-def _public_key(text: str) -> paramiko.PKey:
-    try:
-        kind, blob = text.split()[:2]
-        return paramiko.PKey.from_type_string(kind, base64.b64decode(blob))
-    except (ValueError, paramiko.SSHException, UnknownKeyType) as exc:
-        raise RecipeError(f"host key {text!r} is none; write it like `ssh-ed25519 AAAA...`") from exc
+    def _authenticate(self) -> None:
+        self._await("authentication", lambda done: self.transport.auth_publickey(self.user, self.key, event=done))
+        if not self.transport.is_authenticated():
+            raise NodeError(f"{self.user} was refused with key {self.node.key_file}; authorise that key there")
 
+    def _await(self, what: str, begin: Callable[[threading.Event], object]) -> None:
+        done = threading.Event()
+        begin(done)
+        if not done.wait(CONNECT_S):
+            raise TimeoutError(f"{what} took more than {CONNECT_S:g} s")
+        if not self.transport.is_active():
+            raise self.transport.get_exception() or EOFError()
 
-@cache
-def _private_key(path: str) -> paramiko.PKey:
-    try:
-        return paramiko.PKey.from_path(path)
-    except (OSError, ValueError, paramiko.SSHException, UnknownKeyType) as exc:
-        raise RecipeError(
-            f"key file {path} cannot be used: {exc or type(exc).__name__}; name a private key without a passphrase"
-        ) from exc
+    def interrupt(self) -> None:
+        """From another thread: break off what goes on."""
+        if self.sock:
+            with contextlib.suppress(OSError):
+                self.sock.shutdown(socket.SHUT_RDWR)
 
-
-def _connection(node: Node) -> fabric.Connection:
-    connection = fabric.Connection(
-        node.host,
-        user=node.user,
-        port=node.ssh_port,
-        config=_config(),
-        connect_kwargs={
-            "pkey": _private_key(node.key_file),
-            "allow_agent": False,
-            "look_for_keys": False,
-            "banner_timeout": CONNECT_S,
-            "auth_timeout": CONNECT_S,
-            "timeout": CONNECT_S,
-            "transport_factory": _Transport,
-        },
-    )
-    connection.client.set_missing_host_key_policy(paramiko.RejectPolicy())
-    name = node.host if node.ssh_port == SSH_PORT else f"[{node.host}]:{node.ssh_port}"
-    pinned = _public_key(node.host_key)
-    connection.client.get_host_keys().add(name, pinned.get_name(), pinned)
-    return connection
+    def close(self) -> None:
+        """End it at once. Without the interrupt, paramiko's thread would sleep on."""
+        if self.sock:
+            self.interrupt()
+            if self.transport:
+                self.transport.close()
+            self.sock.close()
+            self.sock = None
 
 
 class Link:
-    """The connection to one node: opened by the first command, opened again when it broke in between."""
+    """The connection to one node, for any number of commands at once."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._connection = _connection(node)
+        self._connection = _Connection(node)
         self._lock = threading.Lock()
-        self._dialling: socket.socket | None = None
+        self._dialling = False
 
     def channel(self, stopped: threading.Event) -> paramiko.Channel:
         """A channel for one command. Nothing has run there when this raises."""
-        reason: Exception | None = None
+        reason = ""
         with self._lock:
             for attempt in range(ATTEMPTS):
                 if stopped.wait(random.uniform(0.5, 1.5) * PAUSE_S * 2 ** (attempt - 1) if attempt else 0):
                     raise Interrupted(f"stopped while connecting to {self._node.name}")
                 try:
                     return self._open()
-                except paramiko.BadHostKeyException as exc:
-                    raise NodeError(
-                        f"host key is {exc.key.fingerprint}, pinned is {exc.expected_key.fingerprint}: "
-                        "another machine answers; make the inventory anew"
-                    ) from exc
-                except paramiko.AuthenticationException as exc:
-                    raise NodeError(
-                        f"{self._node.user} was refused with key {self._node.key_file}; authorise that key there"
-                    ) from exc
+                except paramiko.ssh_exception.IncompatiblePeer as exc:
+                    raise NodeError(f"{exc}: its SSH server and this program share no way of talking") from exc
                 except (OSError, EOFError, paramiko.SSHException) as exc:
-                    self.close()
-                    reason = exc
-        where = f"{self._node.host}:{self._node.ssh_port}"
-        raise ConnectionLost(f"no SSH at {where} in {ATTEMPTS} attempts: {reason or type(reason).__name__}") from reason
+                    reason = str(exc) or "it closed the connection"
+                    self._connection.close()
+        raise ConnectionLost(f"no SSH in {ATTEMPTS} attempts: {reason}; is the node up, and its address right?")
 
     def _open(self) -> paramiko.Channel:
         if not self._connection.is_connected:
             with _connecting:
-                self._dial()
+                self._dialling = True
+                try:
+                    self._connection.open()
+                finally:
+                    self._dialling = False
         channel: paramiko.Channel = self._connection.transport.open_session(timeout=CONNECT_S)
         return channel
 
-    def _dial(self) -> None:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            self._node.host, self._node.ssh_port, type=socket.SOCK_STREAM
-        )[0]
-        sock = self._dialling = self._connection.connect_kwargs["sock"] = socket.socket(family, kind, protocol)
-        try:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            for name, value in _KEEPALIVE.items():
-                if hasattr(socket, name):
-                    sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-            sock.settimeout(CONNECT_S)
-            sock.connect(address)
-            self._connection.open()
-        finally:
-            self._dialling = None
-
     def hang_up(self) -> None:
-        """Break off a connect that is under way."""
-        if sock := self._dialling:
-            _shut(sock)
+        """Break off a connect that is under way; a connection that others may use stays."""
+        if self._dialling:
+            self._connection.interrupt()
 
     def close(self) -> None:
-        """End the connection at once; paramiko alone would let its thread sleep on."""
-        if sock := self._connection.connect_kwargs.pop("sock", None):
-            _shut(sock)
-            self._connection.close()
-            sock.close()
-
-
-def _shut(sock: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        sock.shutdown(socket.SHUT_RDWR)
+        self._connection.close()
 
 
 def link(node: Node) -> Link:
-    """The link to `node`, kept for the life of this process or until `close`."""
+    """The link to `node`, kept for the life of this process or until it is closed."""
     key = (node.name, node.host, str(node.ssh_port), node.user, node.key_file, node.host_key)
     with _links_lock:  # a Connection must not be built while another is: they share their Config
         if key not in _links:
@@ -212,84 +205,25 @@ def close_all() -> None:
         _links.clear()
 
 
-class Talk:
-    """One command on a channel: what goes in, what comes out, and the time that it may take."""
+@cache
+def _config() -> fabric.Config:
+    return fabric.Config(lazy=True, overrides={"load_ssh_configs": False})
 
-    def __init__(self, channel: paramiko.Channel, deadline: float) -> None:
-        self._channel = channel
-        self._deadline = deadline
-        self._wake = threading.Event()
-        self._out = bytearray()
-        self._err = bytearray()
-        self._scanned = 0
-        self._marks = 0
-        self._since = time.monotonic()
-        channel.in_buffer.set_event(self._wake)
-        channel.in_stderr_buffer.set_event(self._wake)
 
-    def run(self, command: str, stdin: bytes, limits_s: Sequence[float], mark: bytes = b"") -> Ended:
-        """Start `command`, feed it, and wait for its end; each mark on stdout starts the next of `limits_s`.
+@cache
+def _public_key(text: str) -> paramiko.PKey:
+    try:
+        kind, blob = text.split()[:2]
+        return paramiko.PKey.from_type_string(kind, base64.b64decode(blob))
+    except (ValueError, paramiko.SSHException, UnknownKeyType) as exc:
+        raise RecipeError(f"host key {text!r} is none; write it like `ssh-ed25519 AAAA...`") from exc
 
-        With marks, its input stays open until a limit has passed: what watches there then ends it.
-        Without, its input ends with `stdin`.
-        """
-        try:
-            self._channel.settimeout(max(0.0, self._deadline - time.monotonic()))
-            self._channel.exec_command(command)
-            self._channel.sendall(stdin)
-            if not mark:
-                self._channel.shutdown_write()
-            late = self._wait(limits_s, mark)
-            self._channel.status_event.wait(LINGER_S)
-            rc = self._channel.exit_status
-            if rc == -1 and not late and not self._channel.get_transport().is_active():
-                raise ConnectionLost("the link broke while the command ran; what it did is not known")
-            return Ended(
-                rc if rc != -1 else KILLED, bytes(self._out), bytes(self._err), late, time.monotonic() - self._since
-            )
-        except (OSError, EOFError, paramiko.SSHException) as exc:
-            raise ConnectionLost(f"the link broke: {exc or type(exc).__name__}") from exc
-        finally:
-            self._channel.close()
 
-    def break_off(self) -> None:
-        """From another thread: end it now. The command sees the end of its input."""
-        self._channel.close()
-
-    def _wait(self, limits_s: Sequence[float], mark: bytes) -> bool:
-        late = False
-        while True:
-            if self._drain():
-                self._count(mark)
-                continue
-            if self._channel.eof_received or self._channel.closed:
-                return late
-            if self._channel.exit_status_ready() and not self._wake.wait(LINGER_S):
-                return late
-            look_s = SOON_S if self._marks == len(limits_s) else LOOK_S
-            limit_s = limits_s[min(self._marks, len(limits_s) - 1)]
-            left_s = min(self._since + limit_s, self._deadline) + late * STUBBORN_S - time.monotonic()
-            if left_s > 0:
-                self._wake.wait(min(left_s, look_s))
-            elif late:
-                return late
-            else:
-                late = True
-                self._channel.shutdown_write()
-
-    def _drain(self) -> bool:
-        moved = False
-        while self._channel.recv_ready():
-            self._out += self._channel.recv(1 << 16)
-            moved = True
-        while self._channel.recv_stderr_ready():
-            self._err += self._channel.recv_stderr(1 << 16)
-            moved = True
-        return moved
-
-    def _count(self, mark: bytes) -> None:
-        while mark and (at := self._out.find(mark, self._scanned)) >= 0:
-            self._scanned = at + len(mark)
-            self._marks += 1
-            self._since = time.monotonic()
-        self._scanned = max(self._scanned, len(self._out) - len(mark))
+@cache
+def _private_key(path: str) -> paramiko.PKey:
+    try:
+        return paramiko.PKey.from_path(path)
+    except (OSError, ValueError, paramiko.SSHException, UnknownKeyType) as exc:
+        raise RecipeError(
+            f"key file {path} cannot be used: {exc or type(exc).__name__}; name a private key without a passphrase"
+        ) from exc

@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from playbooks import remote
 from playbooks.script import GRACE_S, STOPPED, Done, Step, new_mark, read, render
+from playbooks.talk import Ended, Talk
 from spec.errors import ConnectionLost, Interrupted, MegatokError, NodeError
 from spec.inventory import Node
 
@@ -40,7 +41,7 @@ class Host:
         self._limit_s = limit_s
         self._deadline = float("inf")
         self._link = remote.link(node)
-        self._talk: remote.Talk | None = None
+        self._talk: Talk | None = None
         self._stopped = threading.Event()
 
     def run(
@@ -61,10 +62,10 @@ class Host:
             f"exec timeout -k {GRACE_S} {limit_s} bash -s",
             render(steps, env or {}, mark),
             [step.limit_s for step in steps],
-            mark.encode(),
+            mark,
         )
         rc = STOPPED if ended.late else ended.rc
-        return read(steps, mark, ended.out, ended.err, rc, ended.last_s)
+        return read(steps, mark, ended.out, ended.err, rc, ended.seconds)
 
     def put(self, data: bytes, path: str, mode: int = 0o600) -> None:
         """Write a file, whole or not at all; a relative `path` starts at the user's home. Makes its folder."""
@@ -107,9 +108,9 @@ class Host:
             raise NodeError(f"file not moved, exit code {ended.rc}: {_tail(ended.err.decode(errors='replace'))}")
         return ended.out
 
-    def _run(self, command: str, stdin: bytes, limits_s: Sequence[float], mark: bytes = b"") -> remote.Ended:
+    def _run(self, command: str, stdin: bytes, limits_s: Sequence[float], mark: str = "") -> Ended:
         try:
-            self._talk = remote.Talk(self._link.channel(self._stopped), self._deadline)
+            self._talk = Talk(self._link.channel(self._stopped), self._deadline)
             if self._stopped.is_set():
                 self._talk.break_off()
             ended = self._talk.run(command, stdin, limits_s, mark)
@@ -171,10 +172,18 @@ def _results(futures: Mapping[str, Future[T]]) -> dict[str, T]:
         elif error:
             raise error
     if failures:
-        kind = ConnectionLost if all(isinstance(error, ConnectionLost) for error in failures.values()) else NodeError
-        reasons = "; ".join(f"{name}: {error}" for name, error in failures.items())
-        raise kind(f"{len(failures)} of {len(futures)} nodes failed: {reasons}", failures)
+        raise _merged(failures, len(futures))
     return {name: future.result() for name, future in futures.items()}
+
+
+def _merged(failures: Mapping[str, MegatokError], count: int) -> NodeError:
+    """Nodes that failed for the same reason stand together."""
+    names: dict[str, list[str]] = {}
+    for name, error in failures.items():
+        names.setdefault(str(error), []).append(name)
+    reasons = "; ".join(f"{', '.join(those)}: {reason}" for reason, those in names.items())
+    kind = ConnectionLost if all(isinstance(error, ConnectionLost) for error in failures.values()) else NodeError
+    return kind(f"{len(failures)} of {count} nodes failed: {reasons}", failures)
 
 
 def require(done: Done, limit_s: float) -> None:

@@ -69,8 +69,8 @@ def render(steps: Sequence[Step], env: Mapping[str, str], mark: str) -> bytes:
     return _TEMPLATE.format(exports=exports, mark=mark, steps=calls, grace_s=GRACE_S).encode()
 
 
-def read(steps: Sequence[Step], mark: str, out: bytes, err: bytes, rc: int, last_s: float) -> tuple[Done, ...]:
-    """What each step did. `rc` and `last_s` are for a step that was broken off, before it could leave its mark."""
+def read(steps: Sequence[Step], mark: str, out: bytes, err: bytes, rc: int, seconds: float) -> tuple[Done, ...]:
+    """What each step did. `rc` and `seconds` (of all together) tell of one that was broken off, so without a mark."""
     outs, errs = (stream.decode(errors="replace").split(mark) for stream in (out, err))
     errs += [""] * (len(outs) - len(errs))
     done = []
@@ -81,5 +81,13 @@ def read(steps: Sequence[Step], mark: str, out: bytes, err: bytes, rc: int, last
         done.append(Done(step.name, int(code), text, complaint, int(microseconds) / 1e6))
         text = following
     if len(done) < len(steps) and (not done or done[-1].rc == 0):
-        done.append(Done(steps[len(done)].name, rc or STOPPED, text, errs[len(outs) - 1], last_s))
+        done.append(
+            Done(
+                steps[len(done)].name,
+                rc or STOPPED,
+                text,
+                errs[len(outs) - 1],
+                seconds - sum(each.seconds for each in done),
+            )
+        )
     return tuple(done)
