@@ -73,5 +73,7 @@ def _fetch(url: str, *, method: str, timeout_s: float) -> bytes:
         with urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=timeout_s) as answer:
             data: bytes = answer.read()
             return data
-    except (OSError, urllib.error.URLError) as error:
+    except OSError as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()
         raise Refused(f"{url} does not answer: {error}") from None

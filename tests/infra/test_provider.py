@@ -155,7 +155,10 @@ def test_half_a_group_is_deleted_and_paid(groups: NodeGroups, cloud: MemoryCloud
         make(groups, count=2)
     now = spend(Ledger(ledger_address()).events(RUN), RUN)
     assert not cloud.inventory()
-    assert (now.reserved_usd, now.settled_usd) == (0, Decimal("0.033334"))  # 90 s at 1 USD/h, by the started minute
+    assert (now.reserved_usd, now.settled_usd) == (
+        Decimal(0),
+        Decimal("0.033334"),
+    )  # 90 s at 1 USD/h, by the started minute
 
 
 def test_a_node_that_nothing_would_end_is_deleted_at_once(groups: NodeGroups, cloud: MemoryCloud) -> None:
@@ -185,7 +188,7 @@ def test_an_unknown_outcome_stays_with_engine_and_ledger(groups: NodeGroups, clo
     groups.delete(TOKEN, partial.value.state, inputs())
     now = spend(Ledger(ledger_address()).events(RUN), RUN)
     assert not cloud.inventory()
-    assert (now.reserved_usd, now.settled_usd) == (0, Decimal("0.033334"))
+    assert (now.reserved_usd, now.settled_usd) == (Decimal(0), Decimal("0.033334"))
     assert make(groups)[0] == "r-0-a2"
 
 
@@ -245,7 +248,7 @@ def test_a_refused_delete_is_repeated(groups: NodeGroups, cloud: MemoryCloud, mo
     groups.delete(id, state, inputs())
     now = spend(Ledger(ledger_address()).events(RUN), RUN)
     assert not cloud.inventory()
-    assert (now.reserved_usd, now.settled_usd) == (0, Decimal("0.033334"))
+    assert (now.reserved_usd, now.settled_usd) == (Decimal(0), Decimal("0.033334"))
 
 
 def test_what_the_cloud_has_forgotten_is_deleted(groups: NodeGroups, cloud: MemoryCloud) -> None:
