@@ -8,8 +8,9 @@ from campaign import phases
 from campaign.cells import measure_all
 from campaign.document import document
 from campaign.run import Run
+from campaign.teardown import interrupted, torn_down
 from report.write import write
-from spec.errors import MegatokError
+from spec.errors import Interrupted, MegatokError
 from spec.receipt import Receipt
 from spec.record import RunDocument
 
@@ -20,10 +21,13 @@ def execute(run: Run, *, only: Sequence[str] = (), keep_minutes: float = 0) -> R
     Only a mistake of ours comes out of here as an exception, and that after the teardown.
     """
     with run.folder.owned(), run.stop.listening(run.deadline):
+        run.folder.forget_inventory()
+        run.receipt = None
         try:
             _forth(run, only)
         except MegatokError as error:
-            run.fail(error)
+            if not (isinstance(error, Interrupted) and run.stop.event.is_set()):
+                run.fail(error)
             _linger(run, keep_minutes)
         finally:
             end(run)
@@ -32,7 +36,9 @@ def execute(run: Run, *, only: Sequence[str] = (), keep_minutes: float = 0) -> R
 
 def end(run: Run) -> Receipt:
     """Give the nodes back, prove it, and report what there is."""
-    receipt = phases.torn_down(run)
+    receipt = torn_down(run)
+    if run.stop.event.is_set():
+        run.fail(interrupted(run))
     _report(run)
     return receipt
 

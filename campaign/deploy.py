@@ -8,6 +8,7 @@ from decimal import Decimal
 from campaign import phases
 from campaign.run import Run
 from campaign.steps import launches
+from campaign.teardown import kept_unless_it_fails
 from plan.render import render
 
 
@@ -26,14 +27,8 @@ def deploy(run: Run) -> Served:
     affordable = phases.planned(run.campaign)
     phases.affordable(affordable)
     run.folder.write("plan.txt", render(affordable))
-    with run.folder.owned(), run.stop.listening(run.deadline):
-        served = None
-        try:
-            served = _up(run)
-        finally:
-            if served is None and not phases.torn_down(run).proven:
-                raise run.failures[-1]
-    return served
+    with kept_unless_it_fails(run):
+        return _up(run)
 
 
 def _up(run: Run) -> Served:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from campaign.run import Run
-from spec.errors import MegatokError, worst
+from spec.errors import worst
 from spec.record import RunDocument
 
 
@@ -33,21 +33,4 @@ def document(run: Run) -> RunDocument:
         receipt=run.receipt,
         folder=str(run.folder.path),
         plan=run.folder.plan(),
-    )
-
-
-def refused(error: MegatokError, recipe: str) -> RunDocument:
-    """The document of a run that never began."""
-    return RunDocument(
-        run="",
-        title="",
-        recipe=recipe,
-        simulated=False,
-        stand_in=None,
-        exit_code=error.exit_code,
-        message=str(error),
-        phases=(),
-        cells=(),
-        receipt=None,
-        folder="",
     )

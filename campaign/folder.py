@@ -75,6 +75,11 @@ class RunFolder:
         path = self.path / "inventory.json"
         return load.inventory(path) if path.exists() else None
 
+    def forget_inventory(self) -> None:
+        """Its nodes are gone, or will be made anew."""
+        with contextlib.suppress(OSError):
+            (self.path / "inventory.json").unlink()
+
     def document(self) -> RunDocument | None:
         path = self.path / "document.json"
         return read_document(path) if path.exists() else None

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from campaign.run import Run
 from infra import stack
 from infra.clouds import cloud
-from infra.teardown import teardown
 from plan.forecast import forecast
 from plan.launch import API_KEY, Launch, Placement, Seat
 from plan.make import Plan, make
 from playbooks import collect, gates, nccl, prepare, probe, serve, smoke
 from spec import load
-from spec.errors import GateFailed, MegatokError, OverBudget, TeardownUnproven
+from spec.errors import GateFailed, MegatokError, NodeError, OverBudget
 from spec.facts import Facts
-from spec.home import ledger_address
 from spec.inventory import Inventory
-from spec.receipt import Receipt
 from spec.recipe import Campaign
 from spec.record import Check
 
@@ -63,9 +61,11 @@ def needs(plan: Plan) -> tuple[str, ...]:
 def prepared(run: Run, inventory: Inventory, plan: Plan) -> dict[str, Facts]:
     """Look at the nodes, then install what the plan needs and they lack."""
     with run.phase("prepare"):
-        facts = probe.probe(inventory.nodes)
-        changes = prepare.prepare(inventory.nodes, facts, needs(plan), load.model(run.campaign.model))
-        nccl.nccl(inventory.nodes, facts, run.campaign.cluster)
+        with _unfit("prepare"):
+            facts = probe.probe(inventory.nodes, cancel=run.stop.event)
+            model = load.model(run.campaign.model)
+            changes = prepare.prepare(inventory.nodes, facts, needs(plan), model, cancel=run.stop.event)
+            nccl.nccl(inventory.nodes, facts, run.campaign.cluster, cancel=run.stop.event)
         run.stop.check()
     run.say(f"prepared, {sum(map(len, changes.values()))} changed")
     return facts
@@ -87,18 +87,32 @@ def require(checks: Sequence[Check], what: str) -> None:
         raise GateFailed(f"{what} failed: " + "; ".join(bad))
 
 
+@contextlib.contextmanager
+def _unfit(phase: str) -> Iterator[None]:
+    """A node that cannot be worked with is not fit: GateFailed."""
+    try:
+        yield
+    except NodeError as error:
+        raise GateFailed(f"{phase} failed: {error}") from error
+
+
 def serving(run: Run, inventory: Inventory, facts: Mapping[str, Facts], launches: Sequence[Launch]) -> None:
     """Start the processes that do not run yet, and wait until each is healthy."""
     if launches:
         with run.phase("serve", ", ".join(launch.name for launch in launches)):
-            serve.start(inventory, facts, launches, secrets(run, launches), cancel=run.stop.event)
+            with _unfit("serve"):
+                serve.start(inventory, facts, launches, secrets(run, launches), cancel=run.stop.event)
             run.stop.check()
 
 
 def stopped(run: Run, inventory: Inventory, launches: Sequence[Launch]) -> None:
-    if launches:
+    """End processes, unless the nodes go anyway. What cannot be reached is said, and ends nothing."""
+    if launches and not run.stop.event.is_set():
         with run.phase("stop", ", ".join(launch.name for launch in launches)):
-            serve.stop(inventory, [launch.name for launch in launches])
+            try:
+                serve.stop(inventory, [launch.name for launch in launches])
+            except NodeError as error:
+                run.say(f"not stopped: {error}")
 
 
 def secrets(run: Run, launches: Sequence[Launch]) -> dict[str, str]:
@@ -113,7 +127,9 @@ def answers(run: Run, inventory: Inventory, facts: Mapping[str, Facts], placemen
     with run.phase("smoke", f"{placement.layout} {placement.gateway}"):
         expected = forecast(campaign, placement.layout, concurrency=1)
         floor = expected.output_tok_per_s * campaign.smoke_floor_share
-        checks = smoke.smoke(inventory, facts, placement, campaign.model, floor, run.folder.api_key())
+        key = run.folder.api_key()
+        with _unfit("smoke"):
+            checks = smoke.smoke(inventory, facts, placement, campaign.model, floor, key, cancel=run.stop.event)
     require(checks, "smoke")
     return checks
 
@@ -125,22 +141,3 @@ def collected(run: Run, inventory: Inventory) -> None:
             collect.collect(inventory, run.folder.path / "logs")
         except MegatokError as error:
             run.say(f"logs are incomplete: {error}")
-
-
-def torn_down(run: Run) -> Receipt:
-    """Destroy by the stack's state, then prove it by tags; a state that is of no use ends nothing."""
-    run.stop.tearing_down = True
-    with run.phase("destroy"):
-        try:
-            stack.destroy(run.name, on_line=run.note)
-        except MegatokError as error:
-            run.say(f"stack: {error}; going on by tags")
-        receipt = teardown(run.name, ledger_address(), on_line=run.note)
-        if receipt.proven:
-            stack.forget(run.name)
-    run.receipt = receipt
-    run.folder.write("receipt.json", receipt.model_dump_json(indent=1))
-    if not receipt.proven:
-        unproven = "; ".join(receipt.unproven) or "see the receipt"
-        run.fail(TeardownUnproven(f"not shown to be gone: {unproven}; go on with: megatok down {run.name}"))
-    return receipt

@@ -88,7 +88,7 @@ def measure(at: Standing, only: Sequence[str]) -> None:
 
 def tear_down(run: Run) -> Receipt:
     """Give the nodes back, with proof; a report of what there is."""
-    with run.folder.owned():
+    with run.folder.owned(), run.stop.listening(lambda: None):
         return end(run)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import queue
 import signal
 import threading
 import time
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from types import FrameType
 
-from spec.errors import Interrupted
+from spec.errors import Interrupted, MegatokError
 
 TICK_S = 0.5
 ASLEEP_S = 30.0
@@ -25,15 +26,19 @@ class Stop:
         self.reason = ""
         self.tearing_down = False
         self._say = say
+        # A signal may come while its thread holds the lock of `event` or of standard error: its handler takes neither.
+        self._signals: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def ask(self, reason: str) -> None:
-        """End the run. Asked again, it only says that the teardown goes on: a teardown is never skipped."""
-        if self.event.is_set() or self.tearing_down:
-            self._say("teardown goes on; a second stop does not skip it")
-            return
-        self.reason = reason
-        self.event.set()
-        self._say(f"{reason}: stopping, then tearing down")
+        """End the run. Once it is being torn down, this only says that the teardown goes on: it is never skipped."""
+        first = not self.event.is_set()
+        if first:
+            self.reason = reason
+            self.event.set()
+        if first and not self.tearing_down:
+            self._say(f"{reason}: stopping, then tearing down")
+        else:
+            self._say(f"{reason}: the teardown goes on; a stop does not skip it")
 
     def check(self) -> None:
         """Raises Interrupted once the run must end."""
@@ -45,12 +50,12 @@ class Stop:
         """Take SIGINT, SIGTERM and SIGHUP, and watch the clock, until the block ends."""
 
         def handle(number: int, _frame: FrameType | None) -> None:
-            self.ask(signal.Signals(number).name)
+            self._signals.put(signal.Signals(number).name)
 
         numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         before = {number: signal.signal(number, handle) for number in numbers}
         done = threading.Event()
-        watcher = threading.Thread(target=self._watch, args=(deadline, done), name="deadline", daemon=True)
+        watcher = threading.Thread(target=self._watch, args=(deadline, done), name="stop", daemon=True)
         watcher.start()
         try:
             yield
@@ -61,9 +66,19 @@ class Stop:
 
     def _watch(self, deadline: Callable[[], datetime | None], done: threading.Event) -> None:
         last = time.time()
-        while not done.wait(TICK_S):
-            now, due = time.time(), deadline()
+        while not done.is_set():
+            with contextlib.suppress(queue.Empty):
+                self.ask(self._signals.get(timeout=TICK_S))
+            now, due = time.time(), _due(deadline)
             slept, last = now - last, now
             if self.event.is_set() or self.tearing_down or due is None or datetime.now(UTC) < due:
                 continue
             self.ask("deadline reached" + (f" after standing still for {slept:.0f} s" if slept > ASLEEP_S else ""))
+
+
+def _due(deadline: Callable[[], datetime | None]) -> datetime | None:
+    """None where it cannot be read just now: that must not end the watch."""
+    try:
+        return deadline()
+    except (MegatokError, OSError):
+        return None

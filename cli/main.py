@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import sys
 import traceback
+from collections.abc import Sequence
 
 import click
 
-from cli.output import answer, complain
+from cli.output import complain, out, refusal
 from spec.errors import MegatokError
 from spec.home import home
 
@@ -47,46 +48,45 @@ def app() -> None:
     """
 
 
-def main() -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code."""
+    given = list(sys.argv[1:] if words is None else words)
     try:
-        code = app.main(prog_name="megatok", standalone_mode=False)
+        code = app.main(given, prog_name="megatok", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
-    except click.ClickException as error:
-        error.show()
-        return 2
-    except click.Abort:
-        complain("stopped")
-        return 8
+    except click.UsageError as error:
+        return _refused(given, 2, f"{error.format_message()}\n{_help(error)}")
     except MegatokError as error:
-        return _refused(error)
+        return _refused(given, error.exit_code, str(error))
+    except (click.Abort, KeyboardInterrupt):
+        return _refused(given, 8, "stopped")
     except BrokenPipeError:
         sys.stderr.close()
         return 1
-    except KeyboardInterrupt:
-        complain("stopped")
-        return 8
     except Exception as error:
-        return _unexpected(error)
+        return _refused(given, 1, _unexpected(error))
 
 
-def _refused(error: MegatokError) -> int:
-    """One message; as a document too where one was asked for (`run` has written its own by then)."""
-    words = sys.argv[1:]
-    if "--json" in words and words[0] != "run":
-        answer(words[0], True, "", {}, error.exit_code, str(error))
-    complain(str(error))
-    return error.exit_code
+def _refused(given: Sequence[str], code: int, message: str) -> int:
+    """One message; as a document too where one was asked for."""
+    if given and "--json" in given:
+        out(refusal(given[0], code, message))
+    complain(message)
+    return code
 
 
-def _unexpected(error: Exception) -> int:
+def _help(error: click.UsageError) -> str:
+    return f"see: {error.ctx.command_path} --help" if error.ctx else "see: megatok --help"
+
+
+def _unexpected(error: Exception) -> str:
     """A mistake of ours: one line for the user, the traceback in a file."""
+    said = f"unexpected {type(error).__name__}: {error}"
     try:
         path = home() / "last-error.txt"
         path.write_text("".join(traceback.format_exception(error)))
-        complain(f"unexpected {type(error).__name__}: {error}; details in {path}")
     except OSError:
-        complain(f"unexpected {type(error).__name__}: {error}")
-    return 1
+        return said
+    return f"{said}; details in {path}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -12,18 +13,19 @@ import click
 
 from spec.answer import Answer
 from spec.receipt import Receipt
-from spec.record import Check
+from spec.record import Check, RunDocument
 
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 
 
 def progress(line: str) -> None:
-    """A line for the person who waits."""
-    print(line, file=sys.stderr, flush=True)
+    """A line for the person who waits. Where nobody reads any more, the work goes on: nodes must be given back."""
+    with contextlib.suppress(OSError):
+        print(line, file=sys.stderr, flush=True)
 
 
 def complain(text: str) -> None:
-    print(f"megatok: {text}", file=sys.stderr, flush=True)
+    progress(f"megatok: {text}")
 
 
 def out(text: str) -> None:
@@ -37,6 +39,25 @@ def answer(command: str, as_json: bool, text: str, data: dict[str, Any], code: i
     elif text:
         out(text)
     return code
+
+
+def refusal(command: str, code: int, message: str) -> str:
+    """The document of a command that came to nothing."""
+    if command != "run":
+        return Answer(command=command, exit_code=code, message=message).model_dump_json(indent=1)
+    return RunDocument(
+        run="",
+        title="",
+        recipe="",
+        simulated=False,
+        stand_in=None,
+        exit_code=code,
+        message=message,
+        phases=(),
+        cells=(),
+        receipt=None,
+        folder="",
+    ).model_dump_json(indent=1)
 
 
 def columns(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> str:

@@ -9,13 +9,14 @@ import click
 from campaign import phases
 from campaign.begin import again, begin, recipe_path
 from campaign.chain import execute
-from campaign.document import document, refused
+from campaign.document import document
 from campaign.run import Run
 from cli.output import BUDGET, JSON, complain, out, progress
+from plan.make import Plan
 from plan.render import render
 from report.table import table
 from spec import load
-from spec.errors import MegatokError, RecipeError
+from spec.errors import RecipeError
 from spec.record import RunDocument
 
 
@@ -31,14 +32,8 @@ def COMMAND(
     recipe: str | None, budget: Decimal | None, resume: str | None, run_id: str | None, only: tuple[str, ...],
     keep: float, as_json: bool,
 ) -> int:  # fmt: skip
-    try:
-        run = _opened(recipe, budget, resume, run_id, only)
-        done = document(run) if _finished(run) else execute(run, only=only, keep_minutes=keep)
-    except MegatokError as error:
-        if as_json:
-            out(refused(error, recipe or resume or "").model_dump_json(indent=1))
-        raise
-    return _tell(done, as_json)
+    run = _opened(recipe, budget, resume, run_id, only)
+    return _tell(document(run) if _finished(run) else execute(run, only=only, keep_minutes=keep), as_json)
 
 
 def _opened(
@@ -50,19 +45,24 @@ def _opened(
     if resume:
         run = again(resume, progress)
         plan = phases.planned(run.campaign)
+        _check_cells(plan, only)
     else:
         campaign = load.campaign(recipe_path(recipe or ""), budget)
         plan = phases.planned(campaign)
+        _check_cells(plan, only)
         progress(render(plan))
         phases.affordable(plan)
         run = begin(campaign, name=run_id, tell=progress)
         run.folder.write("plan.txt", render(plan))
+    progress(f"run {run.name}: worst case ${plan.worst_usd:.4f} of ${run.campaign.budget_usd:.4f}; {run.folder.path}")
+    return run
+
+
+def _check_cells(plan: Plan, only: tuple[str, ...]) -> None:
     known = [str(cell) for cell in plan.campaign.cells()]
     for name in only:
         if name not in known:
             raise RecipeError(f"no cell {name!r} in this campaign; it has {', '.join(known)}")
-    progress(f"run {run.name}: worst case ${plan.worst_usd:.4f} of ${run.campaign.budget_usd:.4f}; {run.folder.path}")
-    return run
 
 
 def _finished(run: Run) -> bool:

@@ -11,6 +11,7 @@ from campaign import phases
 from campaign.begin import again, begin, recipe_path
 from campaign.folder import RunFolder
 from campaign.run import Run
+from campaign.teardown import kept_unless_it_fails
 from cli.output import BUDGET, JSON, answer, columns, progress
 from plan.render import render
 from spec import load
@@ -24,7 +25,7 @@ from spec.inventory import Inventory
 @JSON
 def COMMAND(recipe: str, budget: Decimal | None, run_id: str | None, as_json: bool) -> int:
     run = _opened(recipe, budget, run_id)
-    with run.folder.owned(), run.stop.listening(run.deadline):
+    with kept_unless_it_fails(run):
         inventory = phases.provision(run)
     data = {"run": run.name, "inventory": json.loads(inventory.model_dump_json())}
     return answer("up", as_json, f"{listing(inventory)}\nrun {run.name}; end it with: megatok down {run.name}", data)

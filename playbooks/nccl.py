@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 
 from playbooks.launch import ROOT
@@ -17,13 +18,18 @@ LIMIT_S = 60.0
 
 
 def nccl(
-    nodes: Sequence[Node], facts: Mapping[str, Facts], cluster: Cluster, *, interface: str = ""
+    nodes: Sequence[Node],
+    facts: Mapping[str, Facts],
+    cluster: Cluster,
+    *,
+    interface: str = "",
+    cancel: threading.Event | None = None,
 ) -> dict[str, tuple[str, ...]]:
     """Write the file where it differs, and say so by node. `interface`: for bootstrap; else the default route's."""
     if cluster.stand_in:
         return {node.name: () for node in nodes}
     texts = {node.name: text(node.name, facts[node.name], interface) for node in nodes}
-    return on_all(nodes, lambda host: _write(host, texts[host.node.name]), limit_s=LIMIT_S)
+    return on_all(nodes, lambda host: _write(host, texts[host.node.name]), limit_s=LIMIT_S, cancel=cancel)
 
 
 def text(node: str, facts: Facts, interface: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -36,7 +37,13 @@ class Lack:
 
 
 def prepare(
-    nodes: Sequence[Node], facts: Mapping[str, Facts], tools: Sequence[str], model: Model, *, check: bool = False
+    nodes: Sequence[Node],
+    facts: Mapping[str, Facts],
+    tools: Sequence[str],
+    model: Model,
+    *,
+    check: bool = False,
+    cancel: threading.Event | None = None,
 ) -> dict[str, tuple[str, ...]]:
     """Make what is missing, and say by node what changed; with `check` only what would.
 
@@ -50,7 +57,7 @@ def prepare(
         lacks = _look(host, seen, wanted, model, check)
         return tuple(map(str, lacks)) if check else _supply(host, seen, lacks, model)
 
-    return on_all(nodes, one, limit_s=LIMIT_S)
+    return on_all(nodes, one, limit_s=LIMIT_S, cancel=cancel)
 
 
 def _require_programs(nodes: Sequence[Node], facts: Mapping[str, Facts], programs: Sequence[str]) -> None:

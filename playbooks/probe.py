@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Sequence
 
@@ -18,9 +19,9 @@ LIMIT_S = 60.0
 """Drivers of eight GPUs that were never asked may take half a minute to answer."""
 
 
-def probe(nodes: Sequence[Node]) -> dict[str, Facts]:
+def probe(nodes: Sequence[Node], *, cancel: threading.Event | None = None) -> dict[str, Facts]:
     """Facts by node name."""
-    return on_all(nodes, _look, limit_s=LIMIT_S)
+    return on_all(nodes, _look, limit_s=LIMIT_S, cancel=cancel)
 
 
 def _look(host: Host) -> Facts:

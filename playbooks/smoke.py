@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +38,8 @@ def smoke(
     model: str,
     floor_tok_per_s: float,
     key: str | None,
+    *,
+    cancel: threading.Event | None = None,
 ) -> tuple[Check, ...]:
     """One check a target. With `key`, an answer without it is a failure too."""
     asked = targets(placement)
@@ -54,7 +57,7 @@ def smoke(
         return found
 
     node = inventory.nodes[placement.client_node]
-    answers = on_all([node], ask, limit_s=LIMIT_S)[node.name]
+    answers = on_all([node], ask, limit_s=LIMIT_S, cancel=cancel)[node.name]
     return tuple(judge(target.name, answer, floor_tok_per_s) for target, answer in zip(asked, answers))
 
 
