@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -10,6 +9,7 @@ from decimal import Decimal
 from campaign.folder import RunFolder, folders
 from infra import stack
 from infra.clouds import CLOUDS, cloud
+from money.account import account
 from money.budget import spend
 from money.ledger import Ledger
 from spec.errors import MegatokError
@@ -38,18 +38,10 @@ def open_runs() -> tuple[Standing, ...]:
     """Every run that a ledger, a stack or a cloud's tags know and that has no receipt yet."""
     ledger = Ledger(ledger_address())
     events = ledger.events()
-    closed = {name for name in ledger.runs() if _closed(event.kind for event in events if event.run == name)}
+    closed = {name for name in ledger.runs() if not account(events, name).is_open}
     machines, notes = _machines()
     names = dict.fromkeys((*(name for name in ledger.runs() if name not in closed), *stack.stacks(), *machines))
     return tuple(_standing(name, ledger, machines.get(name, 0), notes) for name in names)
-
-
-def _closed(kinds: Iterable[str]) -> bool:
-    """The last thing that happened is the receipt."""
-    last = ""
-    for kind in kinds:
-        last = kind
-    return last == "close"
 
 
 def _machines() -> tuple[dict[str, int], list[str]]:
