@@ -100,6 +100,12 @@ def test_invalid_cells_are_struck_out_and_not_priced(local: RunDocument) -> None
     assert html.count("<s>") == row.count("<s>")
 
 
+def test_a_cell_without_figures_has_its_row(local: RunDocument) -> None:
+    bare = local.cells[0].model_copy(update={"figures": None, "valid": False})
+    text = page(local.model_copy(update={"cells": (bare,)}))
+    assert str(bare.cell) in text
+
+
 def test_one_repeat_is_not_ranked(local: RunDocument, gpu: RunDocument) -> None:
     assert "Rank within" not in page(local)
     assert "One repeat of each cell" in page(local)
