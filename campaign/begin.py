@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
+from campaign import phases
 from campaign.folder import RunFolder, known, mint
 from campaign.run import Run, Say, quiet
 from infra import stack
@@ -15,6 +16,8 @@ from infra.clouds import cloud
 from infra.engine.command import engine_path
 from plan.engine import engine
 from plan.gateway import gateway
+from plan.make import Plan
+from plan.render import render
 from spec import load
 from spec.errors import RecipeError
 from spec.layout import LayoutShape
@@ -38,18 +41,21 @@ class Wish:
     hours: float
 
 
-def begin(campaign: Campaign, *, name: str | None = None, tell: Say = quiet) -> Run:
-    """A new run of `campaign`: its folder, with the recipe in it. Nothing is rented yet."""
+def begin(plan: Plan, *, name: str | None = None, tell: Say = quiet) -> Run:
+    """A new run of a plan: its folder, with recipe and plan in it. What can be refused is refused here; nothing is rented."""
+    campaign = plan.campaign
+    phases.affordable(plan)
     run_id = name or mint(campaign.name)
     if not re.fullmatch(r"[a-z][a-z0-9-]{0,40}", run_id):
         raise RecipeError(f"{run_id!r} is no run id; use up to 41 lower-case letters, digits and dashes")
-    folder = RunFolder(run_id)
-    if folder.exists():
-        raise RecipeError(f"run {run_id} exists already; go on with --resume {run_id}, or take another id")
+    where = cloud(campaign.cluster.cloud)
+    where.check(campaign.cluster)
     engine_path()
-    simulated = cloud(campaign.cluster.cloud).capabilities.simulated
+    folder = RunFolder(run_id)
+    folder.make()
     folder.write("recipe.yaml", load.dump(campaign))
-    return Run(folder, campaign, simulated, tell)
+    folder.write("plan.txt", render(plan))
+    return Run(folder, campaign, where.capabilities.simulated, tell)
 
 
 def again(name: str, tell: Say = quiet) -> Run:

@@ -9,7 +9,6 @@ from campaign import phases
 from campaign.run import Run
 from campaign.steps import launches
 from campaign.teardown import kept_unless_it_fails
-from plan.render import render
 
 
 @dataclass(frozen=True)
@@ -24,9 +23,6 @@ class Served:
 
 def deploy(run: Run) -> Served:
     """Provision, prepare, gate, serve, smoke. What fails is torn down before the error goes on."""
-    affordable = phases.planned(run.campaign)
-    phases.affordable(affordable)
-    run.folder.write("plan.txt", render(affordable))
     with kept_unless_it_fails(run):
         return _up(run)
 

@@ -44,6 +44,15 @@ class RunFolder:
     def exists(self) -> bool:
         return self.path.is_dir()
 
+    def make(self) -> None:
+        """RecipeError where the run exists: of two that begin it at once, one gets it."""
+        try:
+            self.path.mkdir(parents=True)
+        except FileExistsError:
+            raise RecipeError(
+                f"run {self.run} exists already; go on with --resume {self.run}, or take another id"
+            ) from None
+
     def write(self, name: str, text: str) -> Path:
         """Replace the file `name`."""
         path = self.path / name

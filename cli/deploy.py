@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import click
 
+from campaign import phases
 from campaign.begin import Wish, begin, from_wish
 from campaign.deploy import deploy
 from cli.output import JSON, USD, answer, progress
@@ -32,8 +33,7 @@ def COMMAND(
     gateway: str, budget: Decimal, hours: float, run_id: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     wish = Wish(cloud, model, engine, gpu, dp, tp, speculation, prefix_cache, gateway, budget, hours)
-    campaign = from_wish(wish)
-    run = begin(campaign, name=run_id, tell=progress)
+    run = begin(phases.planned(from_wish(wish)), name=run_id, tell=progress)
     served = deploy(run)
     data = {"run": run.name, "endpoints": list(served.endpoints), "api_key": served.api_key,
             "expires_at": served.expires_at, "model": model, "worst_usd": str(served.worst_usd)}  # fmt: skip

@@ -9,7 +9,7 @@ import click
 
 from campaign import phases
 from campaign.begin import recipe_path
-from cli.output import BUDGET, JSON, answer
+from cli.output import BUDGET, JSON, answer, complain
 from plan.render import render
 from spec import load
 from spec.errors import OverBudget
@@ -33,5 +33,7 @@ def COMMAND(recipe: str, budget: Decimal | None, as_json: bool) -> int:
     try:
         phases.affordable(plan)
     except OverBudget as error:
-        return answer("plan", as_json, f"{text}\nrefused: {error}", data, error.exit_code, str(error))
+        answer("plan", as_json, text, data, error.exit_code, str(error))
+        complain(str(error))
+        return error.exit_code
     return answer("plan", as_json, text, data)

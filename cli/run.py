@@ -51,9 +51,7 @@ def _opened(
         plan = phases.planned(campaign)
         _check_cells(plan, only)
         progress(render(plan))
-        phases.affordable(plan)
-        run = begin(campaign, name=run_id, tell=progress)
-        run.folder.write("plan.txt", render(plan))
+        run = begin(plan, name=run_id, tell=progress)
     progress(f"run {run.name}: worst case ${plan.worst_usd:.4f} of ${run.campaign.budget_usd:.4f}; {run.folder.path}")
     return run
 

@@ -13,7 +13,6 @@ from campaign.folder import RunFolder
 from campaign.run import Run
 from campaign.teardown import kept_unless_it_fails
 from cli.output import BUDGET, JSON, answer, columns, progress
-from plan.render import render
 from spec import load
 from spec.inventory import Inventory
 
@@ -36,10 +35,7 @@ def _opened(recipe: str, budget: Decimal | None, run_id: str | None) -> Run:
         return again(run_id, progress)
     campaign = load.campaign(recipe_path(recipe), budget)
     plan = phases.planned(campaign)
-    phases.affordable(plan)
-    run = begin(campaign, name=run_id, tell=progress)
-    run.folder.write("plan.txt", render(plan))
-    return run
+    return begin(plan, name=run_id, tell=progress)
 
 
 def listing(inventory: Inventory) -> str:

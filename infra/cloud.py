@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 
 from spec.inventory import Ports, Switch
 from spec.ledger import Resource
-from spec.recipe import SshHost
+from spec.recipe import Cluster, SshHost
 
 TAG_RUN = "megatok-run"
 TAG_TOKEN = "megatok-token"
@@ -99,6 +99,9 @@ class Cloud(Protocol):
 
     name: str
     capabilities: Capabilities
+
+    def check(self, cluster: Cluster) -> None:
+        """RecipeError where the recipe cannot be right here, before anything is made: asks nobody but this machine."""
 
     def offers(self, node_type: str, regions: Sequence[str]) -> tuple[Offer, ...]:
         """Offers of `node_type`, in the order of `regions` (all regions, cheapest first, where it is empty)."""

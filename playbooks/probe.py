@@ -29,7 +29,7 @@ def _look(host: Host) -> Facts:
     script = python("probe.py", str(ports.first), str(ports.count), ROOT, ",".join(PYTHONS))
     began_s = time.time()
     done = host.run(script, limit_s=LIMIT_S, check=False)
-    middle_s = (began_s + time.time()) / 2
+    ended_s = time.time()
     if done.rc == 127:
         raise NodeError(
             "no python3 on PATH; install it, on Debian and Ubuntu with: apt-get install -y python3 python3-venv"
@@ -37,5 +37,7 @@ def _look(host: Host) -> Facts:
     if done.rc:
         raise NodeError(f"the look at the node ended with {done.rc}: {done.err.strip()[-500:]}")
     seen = json.loads(done.out)
-    skew_s = seen.pop("clock_s") - middle_s
+    clock_s = seen.pop("clock_s")
+    # It was read at some moment of the look, which takes seconds on a busy machine: the least that it can be off.
+    skew_s = clock_s - min(max(clock_s, began_s), ended_s)
     return Facts.model_validate({**seen, "clock_skew_s": skew_s})

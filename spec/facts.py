@@ -47,4 +47,4 @@ class Facts(Spec):
     ports_taken: Seq[int]
     """Of the node's own range: those on which something listens that we did not start."""
     clock_skew_s: float
-    """The node's clock minus the asking machine's; half a round trip of doubt."""
+    """The node's clock minus the asking machine's: the least that it can be, as the look itself takes time."""

@@ -13,6 +13,7 @@ from infra.cloud import Capabilities, CreateRequest, Machine, Offer
 from spec.errors import MegatokError
 from spec.inventory import Ports, Switch
 from spec.ledger import Resource
+from spec.recipe import Cluster
 
 Hook = Callable[[CreateRequest], None]
 
@@ -41,6 +42,9 @@ class MemoryCloud:
         """Which names come into being."""
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
+
+    def check(self, cluster: Cluster) -> None:
+        """Takes any."""
 
     def offers(self, node_type: str, regions: Sequence[str]) -> tuple[Offer, ...]:
         return tuple(

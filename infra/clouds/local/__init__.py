@@ -13,6 +13,7 @@ from infra.clouds.local.program import Absent, call, empty, parsed
 from spec.errors import CloudError, Unanswered
 from spec.inventory import Ports, Switch
 from spec.ledger import Resource
+from spec.recipe import Cluster
 
 CREATE_LIMIT_S = 90.0  # 64 nodes at once on two busy cores, with a cloud that needs 5 s for each
 
@@ -35,6 +36,9 @@ class LocalCloud:
 
     def __init__(self, create_limit_s: float = CREATE_LIMIT_S) -> None:
         self._create_limit_s = create_limit_s
+
+    def check(self, cluster: Cluster) -> None:
+        """Everything that this cloud takes is in the request."""
 
     def offers(self, node_type: str, regions: Sequence[str]) -> tuple[Offer, ...]:
         answer = call("GET", "/v1/offers", query={"node_type": node_type})

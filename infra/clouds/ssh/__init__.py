@@ -8,13 +8,13 @@ from decimal import Decimal
 from pathlib import Path
 
 from infra.cloud import Capabilities, CreateRequest, Machine, Offer
-from infra.clouds.ssh import claims, mark
+from infra.clouds.ssh import claims, link, mark
 from infra.clouds.ssh.claims import Claim
 from infra.clouds.ssh.link import Unreached
 from spec.errors import CloudError, Denied, NoCapacity, RecipeError
 from spec.inventory import Ports, Switch
 from spec.ledger import Resource
-from spec.recipe import SshHost
+from spec.recipe import Cluster, SshHost
 
 REGION = "own"
 PORTS = 64
@@ -28,6 +28,12 @@ class SshCloud:
     capabilities = Capabilities(
         ttl="none", billed=False, simulated=False, billing_step_s=1, consistency_s=0.0, create_limit_s=60.0
     )
+
+    def check(self, cluster: Cluster) -> None:
+        """Both keys of each host can be read."""
+        for host in cluster.hosts:
+            link.private_key(host)
+            link.public_key(host)
 
     def offers(self, node_type: str, regions: Sequence[str]) -> tuple[Offer, ...]:
         """One: which hosts there are, the request says."""

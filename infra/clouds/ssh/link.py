@@ -61,7 +61,7 @@ def _talk(client: paramiko.SSHClient, script: str, where: str, limit_s: float) -
 
 
 def _connect(client: paramiko.SSHClient, host: SshHost, where: str) -> None:
-    pinned = _public_key(host)
+    pinned = public_key(host)
     name = host.address if host.port == SSH_PORT else f"[{host.address}]:{host.port}"
     client.get_host_keys().add(name, pinned.get_name(), pinned)
     client.set_missing_host_key_policy(paramiko.RejectPolicy())
@@ -70,7 +70,7 @@ def _connect(client: paramiko.SSHClient, host: SshHost, where: str) -> None:
             host.address,
             host.port,
             host.user,
-            pkey=_private_key(host),
+            pkey=private_key(host),
             allow_agent=False,
             look_for_keys=False,
             timeout=CONNECT_S,
@@ -92,7 +92,7 @@ def _said(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _public_key(host: SshHost) -> paramiko.PKey:
+def public_key(host: SshHost) -> paramiko.PKey:
     try:
         kind, blob = host.host_key.split()[:2]
         return paramiko.PKey.from_type_string(kind, base64.b64decode(blob))
@@ -102,7 +102,7 @@ def _public_key(host: SshHost) -> paramiko.PKey:
         ) from None
 
 
-def _private_key(host: SshHost) -> paramiko.PKey:
+def private_key(host: SshHost) -> paramiko.PKey:
     path = Path(host.key_file).expanduser()
     try:
         return paramiko.PKey.from_path(path)
