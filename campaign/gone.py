@@ -65,12 +65,14 @@ def _opened(name: str, say: Say) -> Run | None:
 
 def _by_tags(name: str, say: Say) -> Receipt:
     """A stack made by hand, or a run whose folder is lost."""
+    address = ledger_address()
     if name in stack.stacks():
         try:
+            address = stack.settings(name).ledger
             stack.destroy(name, on_line=lambda _line: None)
         except MegatokError as error:
             say(f"stack: {error}; going on by tags")
-    receipt = teardown(name, ledger_address(), on_line=say)
+    receipt = teardown(name, address, on_line=say)
     if receipt.proven:
         stack.forget(name)
     return receipt

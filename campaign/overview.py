@@ -14,6 +14,7 @@ from money.budget import spend
 from money.ledger import Ledger
 from spec.errors import MegatokError
 from spec.home import ledger_address
+from spec.inventory import Inventory
 from spec.ledger import Resource
 
 
@@ -77,16 +78,15 @@ def _standing(name: str, ledger: Ledger, machines: int, notes: list[str]) -> Sta
         phase=phase,
         owner=owner,
         machines=machines,
-        spent_usd=f"{money.settled_usd + _running_usd(folder, machines):.4f}",
+        spent_usd=f"{money.settled_usd + _running_usd(inventory, machines):.4f}",
         budget_usd=f"{money.budget_usd or Decimal(0):.4f}",
         expires=f"{min(ends):%Y-%m-%dT%H:%M:%SZ}" if ends else "",
         note="; ".join([note, *notes] if note else notes),
     )
 
 
-def _running_usd(folder: RunFolder, machines: int) -> Decimal:
+def _running_usd(inventory: Inventory | None, machines: int) -> Decimal:
     """Hours so far of nodes that still run, x price."""
-    inventory = folder.inventory()
     if inventory is None or not machines:
         return Decimal(0)
     now = datetime.now(UTC)
