@@ -10,7 +10,7 @@ from spec import errors
 from spec.errors import MegatokError, RecipeError
 
 _NAMED = re.compile(r"\berror: (?:an unhandled error occurred: )?([A-Z]\w+): (.+)")
-_CHECKED = re.compile(r"\berror: \S* ?resource '.*' property '?(.+?)'? value .* has a problem: (.+)")
+_CHECKED = re.compile(r"\berror: \S+ resource '.+?': property (\S+) value .* has a problem: (.+)")
 _ANY = re.compile(r"\berror: (.+)")
 _EMPTY = {"update failed", "preview failed", "Resource monitor has terminated, shutting down"}
 """What the engine says beside the reason."""

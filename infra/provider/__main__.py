@@ -1,6 +1,10 @@
 """The plug-in's process; the engine starts it through `pulumi-resource-megatok`."""
 
-from infra.engine.serve import serve
-from infra.provider.group import NodeGroups
+import signal
+
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # an engine that ends at once interrupts us while we still import
+
+from infra.engine.serve import serve  # noqa: E402
+from infra.provider.group import NodeGroups  # noqa: E402
 
 serve(NodeGroups())

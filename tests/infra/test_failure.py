@@ -46,12 +46,10 @@ def test_a_program_that_refuses_its_config() -> None:
 
 
 def test_inputs_that_the_plug_in_refuses() -> None:
-    out = (
-        "    error: megatok:infra:NodeGroup resource 's-0' has a problem: lifetime_s: too short\n"
-        "    error: update failed\n"
-    )
-    error = told(out)
-    assert "lifetime_s: too short" in str(error)
+    problem = "resource 's-0': property lifetime_s value {0} has a problem: Input should be greater than 0"
+    error = told(f"    error: megatok:infra:NodeGroup {problem}\n    error: update failed\n")
+    assert type(error) is RecipeError
+    assert str(error) == "stack s: lifetime_s: Input should be greater than 0"
 
 
 def test_missing_config() -> None:
