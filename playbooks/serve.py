@@ -111,7 +111,7 @@ def _unfit(host: Host, run: str, facts: Facts, launches: Sequence[Launch]) -> Pr
     taken = host.run(f"{script}\ntrue").out.split()
     for each in asked:
         if str(each.port) in taken:
-            found[each.name] = f"port {each.port} is taken by another program; end that, or take other ports"
+            found[each.name] = f"port {each.port} is taken by another process; end that first, or take other ports"
     return {name: why for name, why in found.items() if why}
 
 

@@ -92,7 +92,7 @@ def test_the_wait_ends_after_ready_s(two: Inventory) -> None:
 def test_a_port_that_another_holds_is_refused_before_the_start(two: Inventory, fleet: Fleet) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        with pytest.raises(GateFailed, match=f"port {port} is taken by another program"):
+        with pytest.raises(GateFailed, match=f"port {port} is taken by another process"):
             serve.start(two, FACTS, [healthy("one", port)], {})
     assert not (fleet.folder / "run-0" / launch.folder("run", "one")).exists()
 
