@@ -42,7 +42,7 @@ class Wish:
 
 
 def begin(plan: Plan, *, name: str | None = None, tell: Say = quiet) -> Run:
-    """A new run of a plan: its folder, with recipe and plan in it. What can be refused is refused here; nothing is rented."""
+    """A new run of a plan: its folder, with recipe and plan in it. Refuses what it can; nothing is rented yet."""
     campaign = plan.campaign
     phases.affordable(plan)
     run_id = name or mint(campaign.name)
