@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import io
-import tarfile
 from pathlib import Path
 
+from playbooks.archive import unpack
 from playbooks.launch import ROOT
 from playbooks.run import Host, on_all
 from spec.inventory import Inventory
@@ -29,6 +28,4 @@ def _collect(host: Host, run: str, into: Path) -> None:
     )  # 1: a log grew while it was read
     if "packed" not in host.run(script, limit_s=LIMIT_S).out:
         return
-    into.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(fileobj=io.BytesIO(host.get(f"{folder}/{PACKED}"))) as archive:
-        archive.extractall(into, filter="data")
+    unpack(host.get(f"{folder}/{PACKED}"), into)

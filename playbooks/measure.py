@@ -7,9 +7,7 @@ what counts is in its files.
 from __future__ import annotations
 
 import contextlib
-import io
 import shlex
-import tarfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +18,7 @@ from typing import TypeVar
 
 from plan.launch import Launch
 from playbooks import launch, serve
+from playbooks.archive import unpack
 from playbooks.clock import Clock
 from playbooks.environments import fills, with_files
 from playbooks.launch import Status
@@ -140,8 +139,6 @@ def _fetch(host: Host, run: str, name: str, into: Path, rc: int | None) -> str:
     done = host.run(
         f"cd ~/{shlex.quote(folder)} && [ -d {ARTIFACTS} ] && tar czf {ARTIFACTS}.tar.gz -C {ARTIFACTS} .", check=False
     )
-    into.mkdir(parents=True, exist_ok=True)
     if done.rc == 0:
-        with tarfile.open(fileobj=io.BytesIO(host.get(packed))) as archive:
-            archive.extractall(into, filter="data")
+        unpack(host.get(packed), into)
     return "" if rc == 0 else launch.tail(host, run, name, lines=TAIL_LINES).rstrip()
