@@ -1,4 +1,4 @@
-"""Unpack what a node has packed: files only, and only below one folder.
+"""Unpack what a node has packed: files and folders, and only below one folder.
 
 `tarfile`'s own filter would do; Debian 12's Python 3.11.2 does not have it.
 """
@@ -17,8 +17,15 @@ def unpack(packed: bytes, into: Path) -> None:
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         for member in archive:
             target = (into / member.name).resolve()
-            source = archive.extractfile(member) if member.isfile() else None
-            if source and target.is_relative_to(into.resolve()):
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with source, target.open("wb") as file:
-                    shutil.copyfileobj(source, file)
+            if target.is_relative_to(into.resolve()):
+                _unpack(archive, member, target)
+
+
+def _unpack(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
+    if member.isdir():
+        target.mkdir(parents=True, exist_ok=True)
+    source = archive.extractfile(member) if member.isfile() else None
+    if source:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with source, target.open("wb") as file:
+            shutil.copyfileobj(source, file)

@@ -139,6 +139,7 @@ def _fetch(host: Host, run: str, name: str, into: Path, rc: int | None) -> str:
     done = host.run(
         f"cd ~/{shlex.quote(folder)} && [ -d {ARTIFACTS} ] && tar czf {ARTIFACTS}.tar.gz -C {ARTIFACTS} .", check=False
     )
+    into.mkdir(parents=True, exist_ok=True)
     if done.rc == 0:
         unpack(host.get(packed), into)
     return "" if rc == 0 else launch.tail(host, run, name, lines=TAIL_LINES).rstrip()
