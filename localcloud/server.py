@@ -166,6 +166,7 @@ class Handler(BaseHTTPRequestHandler):
         service = self.server.service
         if not hmac.compare_digest(self.headers.get("Authorization", ""), f"Bearer {service.token}"):
             raise Refusal("denied", "the Authorization header lacks this cloud's token")
+        log.info("%s %s", self.command, self.path)
         url = urlsplit(self.path)
         query = {key: values[-1] for key, values in parse_qs(url.query).items()}
         raw = self.rfile.read(int(self.headers.get("Content-Length", 0)))
