@@ -3,7 +3,10 @@
 PYTHON = .venv/bin/python
 JOBS ?= 2
 
-.PHONY: setup setup-dev campaign test check bench clean
+KILLS ?= 3
+SEED ?= 1
+
+.PHONY: setup setup-dev campaign test check bench kill clean
 .DEFAULT_GOAL := campaign
 
 setup:
@@ -30,6 +33,9 @@ bench: bench-fanout bench-up
 
 bench-%: setup-dev
 	@$(PYTHON) tools/bench_$*.py
+
+kill: setup-dev
+	@$(PYTHON) -m tools.kill_anywhere --kills $(KILLS) --seed $(SEED)
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Kill runner, engine or plug-in of `megatok run` at random moments, and see that one `megatok down` is enough.
 
     make kill KILLS=30 SEED=1      one line of JSON at the end; a round that failed keeps its folder
@@ -14,7 +13,6 @@ import contextlib
 import json
 import math
 import os
-import random
 import re
 import shutil
 import signal
@@ -23,151 +21,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-PROC = Path("/proc")
-RUN = "killed"
-VICTIMS = ("runner", "engine", "plug-in")
+from tools.kill.chain import Chain, below, command_line, wait_until
+from tools.kill.rounds import MOMENTS, USD_PER_HOUR, VICTIMS, Round, drawn
+
 COMMANDS_WAIT_S = 240.0
 """Longest that a runner may take to its end, or `megatok down`; else it hangs."""
 LEAVE_S = 2.0
 """For the last processes to leave /proc after their parent has answered."""
 POLL_S = 0.002
-USD_PER_HOUR = Decimal("0.20")
 BILLING_STEP_S = 1
-CHOSEN_BILLED = 0.75
-"""So often a moment is taken at which a node is up in most runs."""
-
-FILES = {
-    "phase": f"runs/{RUN}/progress.log",
-    "ledger": "ledger/ledger.jsonl",
-    "request": "localcloud/localcloud.log",
-    "meter": "localcloud/meter.jsonl",
-}
-
-
-@dataclass(frozen=True)
-class Moment:
-    """`delay_s` after the `nth` line that matches `pattern` in one of FILES."""
-
-    phase: str
-    file: str
-    pattern: str
-    billed: bool
-    spread_s: float
-    nth: int = 1
-    delay_s: float = 0.0
-
-
-MOMENTS = (
-    Moment("provision", "phase", r"\] provision", billed=False, spread_s=1.5),
-    Moment("provision", "ledger", '"kind":"open"', billed=False, spread_s=0.05),
-    Moment("provision", "ledger", '"kind":"reserve"', billed=False, spread_s=0.02),
-    Moment("provision", "ledger", '"kind":"intent"', billed=False, spread_s=0.1),
-    Moment("provision", "request", "POST /v1/nodes", billed=False, spread_s=0.1),
-    Moment("provision", "meter", '"start"', billed=True, spread_s=0.5),
-    Moment("provision", "ledger", '"kind":"commit"', billed=True, spread_s=0.5),
-    Moment("provision", "ledger", '"kind":"armed"', billed=True, spread_s=1.0),
-    Moment("prepare", "phase", r"nodes up", billed=True, spread_s=0.5),
-    Moment("prepare", "phase", r"\] prepare", billed=True, spread_s=1.0),
-    Moment("serve", "phase", r"\] serve", billed=True, spread_s=1.0),
-    Moment("serve", "phase", r"\] smoke", billed=True, spread_s=1.0),
-    Moment("measure", "phase", r"\] measure", billed=True, spread_s=10.0),
-    Moment("measure", "phase", r"\] stop", billed=True, spread_s=0.5),
-    Moment("measure", "phase", r"\] collect", billed=True, spread_s=0.5),
-    Moment("destroy", "phase", r"\] destroy", billed=True, spread_s=0.8),
-    Moment("destroy", "request", "DELETE /v1/nodes", billed=True, spread_s=0.02),
-    Moment("destroy", "meter", '"stop"', billed=False, spread_s=0.05),
-    Moment("destroy", "ledger", '"kind":"settle"', billed=False, spread_s=0.5),
-    Moment("destroy", "ledger", '"kind":"fence"', billed=False, spread_s=0.1),
-    Moment("destroy", "ledger", '"kind":"sighting"', billed=False, spread_s=0.2),
-    Moment("destroy", "ledger", '"kind":"close"', billed=False, spread_s=0.3),
-)
-RUNNER_ALONE = ('"kind":"fence"', '"kind":"sighting"', '"kind":"close"')
-"""Written when the stack is destroyed: no engine is there any more."""
-
-
-@dataclass(frozen=True)
-class Round:
-    """One kill, drawn whole from its seed, so that the round can be played again."""
-
-    seed: str
-    victim: str
-    moment: Moment
-    nodes: int
-    layout: str
-    gateway: str
-    requests: int
-    faults: tuple[Mapping[str, Any], ...]
-    wait_s: float
-    """Until the user acts, after a runner was killed."""
-    resume: bool
-    """The user goes on with the run, instead of ending it."""
-
-    def recipe(self) -> str:
-        wanted = {
-            "name": "kill",
-            "title": "a run that is killed",
-            "budget_usd": 1,
-            "lifetime_s": 900,
-            "cluster": {
-                "name": "kill", "cloud": "local", "gpu": "cpu", "stand_in": "cpu", "node_type": "cpu-2",
-                "nodes": self.nodes, "gpus_per_node": 2, "max_usd_per_hour": float(USD_PER_HOUR),
-            },
-            "model": "smollm2",
-            "engine": {"name": "llamacpp", "slots": 2, "context_tokens": 512},
-            "workload": {"name": "tiny", "isl_tokens": 16, "osl_tokens": 8, "requests": self.requests},
-            "sweep": [{"layout": [self.layout], "gateway": [self.gateway], "concurrency": [1]}],
-            "repeats": 1,
-        }  # fmt: skip
-        return json.dumps(wanted, indent=1)  # JSON is YAML
-
-
-def drawn(seed: int, number: int) -> Round:
-    """Victims take turns, phases too; all else is left to chance."""
-    rng = random.Random(f"{seed}/{number}")
-    victim = VICTIMS[number % len(VICTIMS)]
-    open_to = [
-        m for m in MOMENTS if victim == "runner" or (m.phase in _ENGINE_PHASES and m.pattern not in RUNNER_ALONE)
-    ]
-    phases = sorted({m.phase for m in open_to})
-    phase = phases[number // len(VICTIMS) % len(phases)]
-    billed = rng.random() < CHOSEN_BILLED
-    moment = rng.choice([m for m in open_to if m.phase == phase and m.billed in (billed, phase not in _ENGINE_PHASES)])
-    nodes = rng.choice((1, 2, 2))
-    layout = rng.choice(("DP1xTP1", "DP1xTP2") if nodes == 1 else ("DP2xTP1", "DP2xTP2"))
-    several = moment.pattern[0] == '"' and nodes == 2
-    return Round(
-        seed=f"{seed}/{number}",
-        victim=victim,
-        moment=Moment(**asdict(moment) | {"nth": rng.choice((1, 2)) if several else 1,
-                                          "delay_s": round(rng.uniform(0, moment.spread_s), 3)}),
-        nodes=nodes,
-        layout=layout,
-        gateway=rng.choice(("none", "nginx")),
-        requests=rng.choice((2, 4, 6)),
-        faults=tuple(_faults(rng, nodes)),
-        wait_s=rng.choice((0.0, 0.0, round(rng.uniform(0, 4), 1))),
-        resume=rng.random() < 0.25,
-    )  # fmt: skip
-
-
-_ENGINE_PHASES = ("provision", "destroy")
-
-
-def _faults(rng: random.Random, nodes: int) -> Iterator[Mapping[str, Any]]:
-    """A cloud that takes its time, so that one node bills while the engine still works; and one that is contrary."""
-    if rng.random() < 0.6:
-        yield {"fault": "create_slow", "match": {"name": f"*-{nodes - 1}"}, "seconds": round(rng.uniform(0.3, 3), 1)}
-    if rng.random() < 0.3:
-        yield {"fault": rng.choice(("delete_refused", "throttled")), "times": rng.choice((1, 2))}
-    if rng.random() < 0.2:
-        yield {"fault": "create_timeout", "match": {"name": "*-0"}, "seconds": 0.3}
 
 
 @dataclass
@@ -185,113 +53,6 @@ class Found:
     """Exit code by command."""
     faults: list[str] = field(default_factory=list)
     folder: str = ""
-
-
-class Chain:
-    """One round's home, and the processes that belong to it."""
-
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        named = {key: value for key, value in os.environ.items() if not key.startswith("MEGATOK_HOME")}
-        self.env = named | {"MEGATOK_HOME": str(home)}
-
-    def start(self, name: str, *words: str) -> subprocess.Popen[bytes]:
-        """A command of ours; what it says goes to NAME.log."""
-        begin = "import sys; from cli.main import main; sys.exit(main())"
-        with (self.home / f"{name}.log").open("wb") as log:
-            argv = [sys.executable, "-c", begin, *words]
-            return subprocess.Popen(argv, cwd=ROOT, env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-
-    def happened(self, moment: Moment) -> bool:
-        with contextlib.suppress(FileNotFoundError):
-            lines = (self.home / FILES[moment.file]).read_text(errors="replace").splitlines()
-            return sum(bool(re.search(moment.pattern, line)) for line in lines) >= moment.nth
-        return False
-
-    def bills(self) -> dict[str, tuple[float, float | None]]:
-        """When each node began and ended, by the meter."""
-        times: dict[str, tuple[float, float | None]] = {}
-        with contextlib.suppress(FileNotFoundError):
-            for line in (self.home / FILES["meter"]).read_text().splitlines():
-                event = json.loads(line)
-                if event["event"] == "start":
-                    times[event["id"]] = event["at"], None
-                elif times[event["id"]][1] is None:
-                    times[event["id"]] = times[event["id"]][0], event["at"]
-        return times
-
-    def running(self) -> int:
-        return sum(end is None for _, end in self.bills().values())
-
-    def nodes(self) -> list[dict[str, Any]]:
-        return [json.loads(path.read_text()) for path in self.home.glob("localcloud/nodes/*/node.json")]
-
-    def cloud(self) -> int | None:
-        """Process of the local cloud."""
-        with contextlib.suppress(FileNotFoundError, ValueError):
-            pid: int = json.loads((self.home / "localcloud" / "endpoint.json").read_text())["pid"]
-            return pid if "localcloud" in command_line(pid) else None
-        return None
-
-    def processes(self) -> list[int]:
-        """Whatever names this home in its command line or environment, or works in it; but for the local cloud."""
-        ours = os.getpid(), self.cloud()
-        return [pid for pid in map(int, filter(str.isdigit, os.listdir(PROC))) if pid not in ours and self._owns(pid)]
-
-    def _owns(self, pid: int) -> bool:
-        mark = str(self.home).encode()
-        folder = PROC / str(pid)
-        with contextlib.suppress(OSError):
-            if mark in (folder / "cmdline").read_bytes() or mark in (folder / "environ").read_bytes():
-                return not (folder / "stat").read_text().rpartition(")")[2].startswith(" Z")
-            links = [folder / "cwd", *(folder / "fd").iterdir()]
-            return any(os.readlink(link).startswith(str(self.home)) for link in links)
-        return False
-
-    def ports(self) -> list[int]:
-        """Open ports in the ranges of this home's nodes, less those that another local cloud has taken since."""
-        claims = (PROC / "net" / "unix").read_text()
-        mine = [node["ssh_port"] for node in self.nodes() if f"@localcloud-ports-{node['ssh_port']}\n" not in claims]
-        return sorted(listening() & {port for first in mine if first for port in range(first, first + 25)})
-
-    def end(self) -> None:
-        """End the local cloud; also what should not be there any more."""
-        if cloud := self.cloud():
-            os.kill(cloud, signal.SIGTERM)
-            wait_until(lambda: self.cloud() is None, 10)
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            for pid in self.processes():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, number)
-            wait_until(lambda: not self.processes(), 5)
-
-
-def listening() -> set[int]:
-    tables = [(PROC / "net" / name).read_text().splitlines()[1:] for name in ("tcp", "tcp6")]
-    rows = [line.split() for table in tables for line in table]
-    return {int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == "0A"}
-
-
-def command_line(pid: int) -> str:
-    with contextlib.suppress(OSError):
-        return (PROC / str(pid) / "cmdline").read_text(errors="replace").replace("\0", " ")
-    return ""
-
-
-def below(pid: int) -> Iterator[int]:
-    """Processes under `pid`."""
-    with contextlib.suppress(OSError):
-        for thread in (PROC / str(pid) / "task").iterdir():
-            for child in map(int, (thread / "children").read_text().split()):
-                yield child
-                yield from below(child)
-
-
-def wait_until(true: Callable[[], bool], limit_s: float, pause_s: float = 0.05) -> bool:
-    give_up_at = time.monotonic() + limit_s
-    while not (found := true()) and time.monotonic() < give_up_at:
-        time.sleep(pause_s)
-    return found
 
 
 def victim(kind: str, runner: int) -> int | None:
@@ -336,9 +97,9 @@ def settle(chain: Chain, one: Round, runner: subprocess.Popen[bytes], found: Fou
     if one.victim == "runner":
         runner.wait()
         time.sleep(one.wait_s)
-        again = ("run", "--resume", RUN) if one.resume else ("down", RUN)
+        again = ("run", "--resume", chain.run) if one.resume else ("down", chain.run)
     elif finished(chain, "run", runner, found) == 7 or chain.running():
-        again = "down", RUN
+        again = "down", chain.run
     else:
         return
     if finished(chain, again[0] + "-again", chain.start(again[0] + "-again", *again), found):
@@ -355,11 +116,11 @@ def judge(chain: Chain, found: Found) -> None:
     found.faults += [f"process left: {pid} {command_line(pid)[:200]}" for pid in left]
     found.faults += [f"port left: {port}" for port in chain.ports()]
     found.faults += [f"{found.machines_left} machines left"] * (found.machines_left > 0)
-    found.faults += [f"of the stack left: {path}" for path in chain.home.glob("state/.pulumi/*/**/*killed*")]
+    found.faults += [f"of the stack left: {path}" for path in chain.stack_files()]
     if not found.machines_left and not found.round.resume:
         ends = [end for _, end in bills.values() if end is not None]
         found.zero_s = round(max(0.0, max(ends, default=0.0) - found.killed_at), 3)
-    found.faults += _wrong_receipt(chain.home / "runs" / RUN / "receipt.json", bills)
+    found.faults += _wrong_receipt(chain.home / "runs" / chain.run / "receipt.json", bills)
 
 
 def _wrong_receipt(path: Path, bills: Mapping[str, tuple[float, float | None]]) -> Iterator[str]:
@@ -377,22 +138,22 @@ def _wrong_receipt(path: Path, bills: Mapping[str, tuple[float, float | None]]) 
         yield f"receipt says ${receipt['usd']}, the meter ${metered:.6f}"
 
 
-def play(one: Round, into: Path) -> Found | None:
+def play(one: Round, into: Path, *, keep: bool) -> Found | None:
     """One round; None where nothing could be killed in time."""
     home = Path(tempfile.mkdtemp(prefix=f"kill-{one.seed.replace('/', '-')}-", dir=into))
-    chain, found = Chain(home), Found(one, folder=str(home))
+    chain, found = Chain(home, f"kill-{one.seed.replace('/', '-')}-{os.getpid()}"), Found(one, folder=str(home))
     (home / "localcloud").mkdir()
     (home / "localcloud" / "faults.json").write_text(json.dumps(one.faults))
     (home / "recipe.yaml").write_text(one.recipe())
     try:
-        runner = chain.start("run", "run", str(home / "recipe.yaml"), "--id", RUN)
+        runner = chain.start("run", "run", str(home / "recipe.yaml"), "--id", chain.run)
         struck = strike(chain, one, runner, found)
         settle(chain, one, runner, found)
         judge(chain, found)
     finally:
         chain.end()
     (home / "round.json").write_text(json.dumps(asdict(found), indent=1))
-    if not found.faults:
+    if not (keep or found.faults):
         shutil.rmtree(home)
     return found if struck or found.faults else None
 
@@ -430,10 +191,11 @@ def main() -> int:
         "--into", type=Path, default=Path(tempfile.gettempdir()), help="where rounds have their folders"
     )
     asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # as on Ctrl-C, the round that is on is ended
     began, done, number = time.monotonic(), list[Found](), asked.only or 0
     while len(done) < (1 if asked.only is not None else asked.kills):
         one = drawn(asked.seed, number)
-        found = play(one, asked.into.resolve())
+        found = play(one, asked.into.resolve(), keep=asked.only is not None)
         print(f"{one.seed} {one.victim} {one.moment.phase} {one.moment.pattern}+{one.moment.delay_s}s: "
               f"{_outcome(found)}", file=sys.stderr, flush=True)  # fmt: skip
         # A run that was faster than the kill is drawn again, for the same victim.
