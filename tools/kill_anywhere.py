@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
@@ -28,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.kill.chain import Chain, below, command_line, wait_until
-from tools.kill.rounds import MOMENTS, USD_PER_HOUR, VICTIMS, Round, drawn
+from tools.kill.rounds import USD_PER_HOUR, VICTIMS, Round, drawn
 
 COMMANDS_WAIT_S = 240.0
 """Longest that a runner may take to its end, or `megatok down`; else it hangs."""
@@ -43,6 +44,8 @@ class Found:
     """What a round came to."""
 
     round: Round
+    phase: str = ""
+    """Where the kill fell."""
     billed: bool = False
     killed_at: float = 0.0
     zero_s: float | None = None
@@ -70,7 +73,7 @@ def strike(chain: Chain, one: Round, runner: subprocess.Popen[bytes], found: Fou
     time.sleep(one.moment.delay_s)
     while runner.poll() is None:
         if pid := victim(one.victim, runner.pid):
-            found.billed, found.killed_at = chain.running() > 0, time.time()
+            found.phase, found.billed, found.killed_at = chain.phase(), chain.running() > 0, time.time()
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
                 return True
@@ -163,11 +166,8 @@ def told(done: list[Found], seconds: float) -> dict[str, Any]:
     zero = [each.zero_s for each in done if each.zero_s is not None]
     return {
         "kills": len(done),
-        "by_victim": {kind: sum(each.round.victim == kind for each in done) for kind in VICTIMS},
-        "by_phase": {
-            phase: sum(each.round.moment.phase == phase for each in done)
-            for phase in dict.fromkeys(moment.phase for moment in MOMENTS)
-        },
+        "by_victim": dict(Counter(each.round.victim for each in done)),
+        "by_phase": dict(Counter(each.phase for each in done)),
         "billed_share": round(sum(each.billed for each in done) / max(1, len(done)), 2),
         "machines_left": sum(each.machines_left for each in done),
         "processes_left": sum(each.processes_left for each in done),
@@ -209,7 +209,8 @@ def _outcome(found: Found | None) -> str:
     if found is None:
         return "over before the kill"
     state = "billed" if found.billed else "not billed"
-    return f"{state}, {found.codes}, {found.zero_s} s to zero, {'; '.join(found.faults) or 'clean'}"
+    wrong = "; ".join(found.faults) or "clean"
+    return f"killed in {found.phase}, {state}, {found.codes}, {found.zero_s} s to zero, {wrong}"
 
 
 if __name__ == "__main__":

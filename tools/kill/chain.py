@@ -37,14 +37,16 @@ class Chain:
             return subprocess.Popen(argv, cwd=ROOT, env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def happened(self, moment: Moment) -> bool:
-        with contextlib.suppress(FileNotFoundError):
-            lines = [
-                line
-                for path in self.home.glob(FILES[moment.file])
-                for line in path.read_text(errors="replace").splitlines()
-            ]
-            return sum(bool(re.search(moment.pattern, line)) for line in lines) >= moment.nth
+        with contextlib.suppress(OSError):
+            texts = [path.read_text(errors="replace") for path in self.home.glob(FILES[moment.file])]
+            return any(re.search(moment.pattern, text) for text in texts)
         return False
+
+    def phase(self) -> str:
+        """The last one that the runner has begun."""
+        told = (self.home / "runs" / self.run / "progress.log").read_text(errors="replace")
+        begun = re.findall(r"\] (provision|prepare|gate|serve|smoke|measure|stop|collect|destroy|report)\b", told)
+        return str(begun[-1])
 
     def bills(self) -> dict[str, tuple[float, float | None]]:
         """When each node began and ended, by the meter."""

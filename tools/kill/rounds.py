@@ -27,7 +27,7 @@ FILES = {
 
 @dataclass(frozen=True)
 class Moment:
-    """`delay_s` after the `nth` line that matches `pattern` in one of FILES."""
+    """`delay_s` after the first line that matches `pattern` in one of FILES."""
 
     phase: str
     file: str
@@ -36,7 +36,6 @@ class Moment:
     spread_s: float
     engine: bool = False
     """Whether an engine, and its plug-in, are there then, or come soon."""
-    nth: int = 1
     delay_s: float = 0.0
 
 
@@ -59,7 +58,7 @@ MOMENTS = (
     Moment("destroy", "phase", r"\] destroy", billed=True, spread_s=0.8, engine=True),
     Moment("destroy", "request", "DELETE /v1/nodes", billed=True, spread_s=0.02, engine=True),
     Moment("destroy", "meter", '"stop"', billed=False, spread_s=0.05, engine=True),
-    Moment("destroy", "ledger", '"kind":"settle"', billed=False, spread_s=0.5, engine=True),
+    Moment("destroy", "ledger", '"kind":"settle"', billed=False, spread_s=0.05, engine=True),
     Moment("destroy", "ledger", '"kind":"fence"', billed=False, spread_s=0.1),
     Moment("destroy", "ledger", '"kind":"sighting"', billed=False, spread_s=0.2),
     Moment("destroy", "ledger", '"kind":"close"', billed=False, spread_s=0.3),
@@ -107,35 +106,36 @@ def drawn(seed: int, number: int) -> Round:
     rng = random.Random(f"{seed}/{number}")
     turn, which = divmod(number, len(VICTIMS))
     victim = VICTIMS[which]
-    nodes = rng.choice((1, 2, 2))
+    known = [moment for moment in MOMENTS if victim == "runner" or moment.engine]
+    moment = _moment(rng, known, seed + turn)
+    half_up = victim != "runner" and moment.phase == "provision"
+    nodes = 2 if half_up else rng.choice((1, 2, 2))
     return Round(
         seed=f"{seed}/{number}",
         victim=victim,
-        moment=_moment(rng, [m for m in MOMENTS if victim == "runner" or m.engine], seed + turn, nodes),
+        moment=moment,
         nodes=nodes,
         layout=rng.choice(("DP1xTP1", "DP1xTP2") if nodes == 1 else ("DP2xTP1", "DP2xTP2")),
         gateway=rng.choice(("none", "nginx")),
         requests=rng.choice((2, 4, 6)),
-        faults=tuple(_faults(rng, nodes)),
+        faults=tuple(_faults(rng, nodes, slow=half_up or rng.random() < 0.5)),
         wait_s=rng.choice((0.0, 0.0, round(rng.uniform(0, 4), 1))),
         resume=victim == "runner" and rng.random() < RESUMED,
     )
 
 
-def _moment(rng: random.Random, known: Sequence[Moment], turn: int, nodes: int) -> Moment:
+def _moment(rng: random.Random, known: Sequence[Moment], turn: int) -> Moment:
     phases = list(dict.fromkeys(moment.phase for moment in known))
     here = [moment for moment in known if moment.phase == phases[turn % len(phases)]]
     billed = [moment for moment in here if moment.billed]
     moment = rng.choice(billed if rng.random() < CHOSEN_BILLED else here)
-    of_each_node = moment.file != "phase" and nodes == 2
-    nth = rng.choice((1, 2)) if of_each_node else 1
-    return dataclasses.replace(moment, nth=nth, delay_s=round(rng.uniform(0, moment.spread_s), 3))
+    return dataclasses.replace(moment, delay_s=round(rng.uniform(0, moment.spread_s), 3))
 
 
-def _faults(rng: random.Random, nodes: int) -> Iterator[Mapping[str, Any]]:
+def _faults(rng: random.Random, nodes: int, *, slow: bool) -> Iterator[Mapping[str, Any]]:
     """A cloud that takes its time, so that one node bills while the engine still works; and one that is contrary."""
-    if rng.random() < 0.6:
-        yield {"fault": "create_slow", "match": {"name": f"*-{nodes - 1}"}, "seconds": round(rng.uniform(0.3, 3), 1)}
+    if slow:
+        yield {"fault": "create_slow", "match": {"name": f"*-{nodes - 1}"}, "seconds": round(rng.uniform(1, 3), 1)}
     if rng.random() < 0.3:
         yield {"fault": rng.choice(("delete_refused", "throttled")), "times": rng.choice((1, 2))}
     if rng.random() < 0.2:
