@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 
 from pulumi.automation.errors import CommandError, ConcurrentUpdateError
 
@@ -30,7 +31,7 @@ def failure(error: CommandError, stack: str) -> MegatokError:
             f"the passphrase is not the one that stack {stack} was made with; put the right one back "
             "(MEGATOK_HOME/passphrase or PULUMI_CONFIG_PASSPHRASE), or end the run without it: megatok down " + stack
         )
-    return _named(text) or _other(text, stack)
+    return _named(text) or _died(text, stack) or _other(text, stack)
 
 
 def _named(text: str) -> MegatokError | None:
@@ -45,6 +46,17 @@ def _named(text: str) -> MegatokError | None:
     worst = errors.worst([kind.exit_code for kind in told])
     kind = next(kind for kind in told if kind.exit_code == worst)
     return kind(_joined(list(told[kind])))
+
+
+def _died(text: str, stack: str) -> MegatokError | None:
+    """The engine, ended by a signal (Python's code for it), or our plug-in."""
+    if found := re.search(r"\A\s*code: -(\d+)\n", text):
+        who = f"its engine was ended by {signal.Signals(int(found[1])).name}"
+    elif "exited prematurely" in text:
+        who = "its plug-in was killed, or failed"
+    else:
+        return None
+    return MegatokError(f"stack {stack}: {who} in the middle of its work; try again, or end it: megatok down {stack}")
 
 
 def _other(text: str, stack: str) -> MegatokError:

@@ -10,8 +10,8 @@ from infra.engine.failure import failure
 from spec.errors import MegatokError, NoCapacity, OverBudget, RecipeError, Unanswered
 
 
-def told(out: str = "", err: str = "") -> MegatokError:
-    return failure(create_command_error(CommandResult(stdout=out, stderr=err, code=255)), "s")
+def told(out: str = "", err: str = "", code: int = 255) -> MegatokError:
+    return failure(create_command_error(CommandResult(stdout=out, stderr=err, code=code)), "s")
 
 
 def nodes(*messages: str) -> str:
@@ -70,6 +70,22 @@ def test_a_stack_in_use() -> None:
         "the lock file with `pulumi cancel`.\n  file:///x.json: created by me@host (pid 14248) at 2026-11-30T22:12:03Z"
     )
     assert "process 14248 of me@host" in str(told(err=err))
+
+
+def test_an_engine_that_was_killed() -> None:
+    error = told(" +  megatok:infra:NodeGroup s-0 creating (0s)", code=-9)
+    assert type(error) is MegatokError
+    assert "its engine was ended by SIGKILL" in str(error)
+    assert "creating" not in str(error)
+
+
+def test_a_plug_in_that_was_killed() -> None:
+    error = told(nodes("error reading from server: EOF") + "    error: Detected that /x exited prematurely.\n")
+    assert "its plug-in was killed" in str(error)
+
+
+def test_what_the_plug_in_said_counts_more_than_its_end() -> None:
+    assert type(told(nodes("NoCapacity: full") + "    error: Detected that /x exited prematurely.\n")) is NoCapacity
 
 
 @pytest.mark.parametrize("text", ["", "panic: something"])
