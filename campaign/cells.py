@@ -95,7 +95,7 @@ def _cell(field: Field, placement: Placement, watch: Sequence[Launch], cell: Cel
         requests = _requests(into)
         found = checks(requests, _window(field, cell, done))
         _keep(field, _record(field, cell, began, requests, found, (*watch, client)))
-    _tell(run, run.cells[str(cell)])
+    _tell(run, run.cells[str(cell)], done.note)
 
 
 def _requests(into: Path) -> tuple[RequestRecord, ...]:
@@ -177,7 +177,8 @@ def _keep(field: Field, record: Record) -> None:
     field.run.cells[name] = record
 
 
-def _tell(run: Run, record: Record) -> None:
+def _tell(run: Run, record: Record, note: str) -> None:
+    """`note`: the end of the load generator's log, where it did not end well."""
     if record.figures and record.valid:
         got = record.figures
         ttft = f"TTFT p50 {got.ttft.p50_ms:.0f} ms"
@@ -185,3 +186,5 @@ def _tell(run: Run, record: Record) -> None:
     else:
         bad = "; ".join(f"{c.name}: {c.detail}" for c in record.checks if c.outcome in ("fail", "unknown"))
         run.say(f"{record.cell}: INVALID, {bad}")
+        if note:
+            run.say(f"the load generator's log ends with: {note.splitlines()[-1]}")

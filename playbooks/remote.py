@@ -12,6 +12,7 @@ import logging
 import random
 import socket
 import threading
+import time
 from collections.abc import Callable
 from functools import cache
 
@@ -28,6 +29,8 @@ CONNECTS = 64
 """At once, in this process."""
 ATTEMPTS = 5
 """Connects before a node counts as silent: a busy sshd drops some unanswered (MaxStartups)."""
+PATIENCE_S = 25.0
+"""No attempt begins later than this after the first: a node that takes each connect and says nothing is silent."""
 PAUSE_S = 0.25
 """Before the second attempt, on average; doubles with each."""
 READ_AHEAD = 1 << 15
@@ -153,9 +156,12 @@ class Link:
 
     def channel(self, stopped: threading.Event) -> paramiko.Channel:
         """A channel for one command. Nothing has run there when this raises."""
-        reason = ""
+        reason, tried = "", 0
         with self._lock:
+            began_s = time.monotonic()
             for attempt in range(ATTEMPTS):
+                if time.monotonic() - began_s > PATIENCE_S:
+                    break
                 if stopped.wait(random.uniform(0.5, 1.5) * PAUSE_S * 2 ** (attempt - 1) if attempt else 0):
                     raise Interrupted(f"stopped while connecting to {self._node.name}")
                 try:
@@ -165,7 +171,8 @@ class Link:
                 except (OSError, EOFError, paramiko.SSHException) as exc:
                     reason = str(exc) or "it closed the connection"
                     self._connection.close()
-        raise ConnectionLost(f"no SSH in {ATTEMPTS} attempts: {reason}; is the node up, and its address right?")
+                tried += 1
+        raise ConnectionLost(f"no SSH in {tried} attempts: {reason}; is the node up, and its address right?")
 
     def _open(self) -> paramiko.Channel:
         if not self._connection.is_connected:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from infra.clouds.local.program import call
-from spec.home import ROOT
+from spec.home import ROOT, cache
 from spec.receipt import Receipt
 from spec.record import RunDocument
 
@@ -28,6 +28,7 @@ WAIT_S = 120.0
 END_S = 200.0
 SHELL = 'exec "$0" "$@" <>"$TTY" >&0 2>&0'
 """A session's leader gets the first terminal that it opens; Ctrl-C there reaches its process group."""
+HIDE = 'mount --bind /dev/null "$0" && exec "$@"'
 
 SMALL = """\
 name: small
@@ -95,8 +96,17 @@ class Done:
 class Runner:
     """`megatok` at work: its standard error as it comes, and its end."""
 
-    def __init__(self, *words: str | Path, terminal: bool = False, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *words: str | Path,
+        terminal: bool = False,
+        env: Mapping[str, str] | None = None,
+        hidden: Path | None = None,
+    ) -> None:
+        """`hidden`: a program that is not there for this process and all that it starts."""
         argv = [sys.executable, "-c", "from cli.main import main; raise SystemExit(main())", *map(str, words)]
+        if hidden:
+            argv = ["unshare", "-m", "sh", "-c", HIDE, str(hidden), *argv]
         whole = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
         self._lines: list[str] = []
         self._keys = -1
@@ -184,9 +194,9 @@ def terminal_is_taken(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[4] != "0"
 
 
-def megatok(*words: str | Path, env: Mapping[str, str] | None = None) -> Done:
+def megatok(*words: str | Path, env: Mapping[str, str] | None = None, hidden: Path | None = None) -> Done:
     """Run the command line to its end."""
-    return Runner(*words, env=env).end()
+    return Runner(*words, env=env, hidden=hidden).end()
 
 
 @dataclass(frozen=True)
@@ -242,3 +252,24 @@ class Aftermath:
 def fault(kind: str, **rule: object) -> None:
     """Let the local cloud of this test go wrong."""
     call("POST", "/v1/faults", body={"fault": kind, **rule})
+
+
+def lacking(source: Path, target: Path, *paths: str) -> None:
+    """A folder that is `source` by symbolic links, but for some paths in it."""
+    target.mkdir(parents=True)
+    for entry in source.iterdir():
+        inner = [rest for first, _, rest in (path.partition("/") for path in paths) if first == entry.name]
+        if "" in inner:
+            continue
+        if inner:
+            lacking(entry, target / entry.name, *inner)
+        else:
+            (target / entry.name).symlink_to(entry)
+
+
+def cache_lacking(target: Path, *patterns: str) -> Path:
+    """The shared cache without what matches `patterns`; each must match something."""
+    found = {pattern: [str(path.relative_to(cache())) for path in cache().glob(pattern)] for pattern in patterns}
+    assert all(found.values()), found
+    lacking(cache(), target, *(path for paths in found.values() for path in paths))
+    return target
