@@ -84,11 +84,14 @@ class _Connection(fabric.Connection):  # type: ignore[misc]
     __setattr__ = object.__setattr__  # Fabric would look each name up in its configuration first
 
     def __init__(self, node: Node) -> None:
-        super().__init__(node.host, user=node.user, port=node.ssh_port, config=_config())
+        # What is said here is not looked up in the configuration: half of what a Connection costs.
+        says = {"forward_agent": False, "gateway": False, "connect_timeout": int(CONNECT_S), "inline_ssh_env": True}
+        super().__init__(node.host, user=node.user, port=node.ssh_port, config=_config(), **says)
         self.node = node
         self.key = _private_key(node.key_file)
         self.pinned = _public_key(node.host_key)
         self.sock: _Socket | None = None
+        self.deadline = 0.0
 
     def open(self) -> None:
         if self.is_connected:
@@ -99,10 +102,13 @@ class _Connection(fabric.Connection):  # type: ignore[misc]
         for name, value in _KEEPALIVE.items():
             if hasattr(socket, name):
                 self.sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-        self.sock.settimeout(CONNECT_S)
+        self.sock.settimeout(self._left_s())
         self.sock.connect(where[4])
         self.transport = _Transport(self.sock, packetizer_class=_Packetizer)
-        self._exchange_keys()
+        try:
+            self._exchange_keys()
+        except paramiko.ssh_exception.IncompatiblePeer as exc:
+            raise NodeError(f"{exc}: its SSH server shares no way of talking with this program") from exc
         self._authenticate()
 
     def _exchange_keys(self) -> None:
@@ -124,10 +130,14 @@ class _Connection(fabric.Connection):  # type: ignore[misc]
     def _await(self, what: str, begin: Callable[[threading.Event], object]) -> None:
         done = threading.Event()
         begin(done)
-        if not done.wait(CONNECT_S):
-            raise TimeoutError(f"{what} took more than {CONNECT_S:g} s")
+        left_s = self._left_s()
+        if not done.wait(left_s):
+            raise TimeoutError(f"{what} took more than {left_s:.0f} s")
         if not self.transport.is_active():
             raise self.transport.get_exception() or EOFError()
+
+    def _left_s(self) -> float:
+        return max(0.001, min(CONNECT_S, self.deadline - time.monotonic()))  # 0 would mean at once, or never
 
     def interrupt(self) -> None:
         """From another thread: break off what goes on."""
@@ -154,20 +164,22 @@ class Link:
         self._lock = threading.Lock()
         self._dialling = False
 
-    def channel(self, stopped: threading.Event) -> paramiko.Channel:
-        """A channel for one command. Nothing has run there when this raises."""
+    def channel(self, stopped: threading.Event, deadline: float) -> paramiko.Channel:
+        """A channel for one command, before `deadline` (monotonic). Nothing has run there when this raises."""
         reason, tried = "", 0
         with self._lock:
-            began_s = time.monotonic()
+            self._connection.deadline = deadline
+            last = min(time.monotonic() + PATIENCE_S, deadline)
             for attempt in range(ATTEMPTS):
-                if time.monotonic() - began_s > PATIENCE_S:
+                if attempt and time.monotonic() > last:
                     break
                 if stopped.wait(random.uniform(0.5, 1.5) * PAUSE_S * 2 ** (attempt - 1) if attempt else 0):
                     raise Interrupted(f"stopped while connecting to {self._node.name}")
                 try:
                     return self._open()
-                except paramiko.ssh_exception.IncompatiblePeer as exc:
-                    raise NodeError(f"{exc}: its SSH server and this program share no way of talking") from exc
+                except NodeError:
+                    self._connection.close()  # refused, yet it stands: the next command must not find it open
+                    raise
                 except (OSError, EOFError, paramiko.SSHException) as exc:
                     reason = str(exc) or "it closed the connection"
                     self._connection.close()

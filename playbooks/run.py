@@ -16,7 +16,7 @@ from math import ceil
 from typing import TypeVar
 
 from playbooks import remote
-from playbooks.script import GRACE_S, STOPPED, Done, Step, new_mark, read, render
+from playbooks.script import STOPPED, Done, Step, command, new_mark, read, render
 from playbooks.talk import Ended, Talk
 from spec.errors import ConnectionLost, Interrupted, MegatokError, NodeError
 from spec.inventory import Node
@@ -56,10 +56,8 @@ class Host:
     def steps(self, steps: Sequence[Step], *, env: Mapping[str, str] | None = None) -> tuple[Done, ...]:
         """Run `steps` one after another in one round trip, up to the first that fails: the last one returned."""
         mark = new_mark()
-        # The node's own limit is the last resort, for when nobody is left to close the input.
-        limit_s = ceil(sum(step.limit_s for step in steps)) + GRACE_S
         ended = self._run(
-            f"exec timeout -k {GRACE_S} {limit_s} bash -s",
+            command(steps),
             render(steps, env or {}, mark),
             [step.limit_s for step in steps],
             mark,
@@ -83,7 +81,7 @@ class Host:
 
     def connect(self) -> None:
         """Open the link now, where a later command should not pay for it."""
-        self._link.channel(self._stopped).close()
+        self._link.channel(self._stopped, self._deadline).close()
 
     def do(self, task: Callable[[Host], T], *, keep: bool) -> T:
         """Run `task` here; its time starts now. Without `keep` the link is closed after it."""
@@ -110,7 +108,7 @@ class Host:
 
     def _run(self, command: str, stdin: bytes, limits_s: Sequence[float], mark: str = "") -> Ended:
         try:
-            self._talk = Talk(self._link.channel(self._stopped), self._deadline)
+            self._talk = Talk(self._link.channel(self._stopped, self._deadline), self._deadline)
             if self._stopped.is_set():
                 self._talk.break_off()
             ended = self._talk.run(command, stdin, limits_s, mark)

@@ -6,16 +6,27 @@ import secrets
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 
+GRACE_S = 5
+"""From TERM to KILL."""
 STOPPED = 124
 """Exit code of a step that did not end within its limit, as `timeout` has it."""
 
-# The watcher holds the script's own input, of which nothing follows: it ends when the caller cuts the line, or when its
-# sshd does. It then stops the whole process group, of which it is a member, so that the number is no other group's.
-# Bash reads a script from a pipe only as far as it has parsed: one compound command, so that all of it is read first.
+# Runs a script from its input. Where sshd's own shell is a bash that leads its session, as nearly always, that shell
+# does it, with half the processes; else one below `timeout`, which makes a process group of its own. Shells without
+# `[[` take it for a command that fails.
+COMMAND = (
+    '[ "$BASH_VERSION" ] && read -r megatok </proc/$$/stat && [[ $megatok == *") "?" "*" $$ $$ "* ]] '
+    '&& IFS= read -rd "" megatok && eval "$megatok" || exec timeout -k {grace_s} {limit_s} bash -s'
+)
+
+# The watcher holds the script's own input, of which nothing follows: it ends when the caller cuts the line, when its
+# sshd does, or with time. It then stops the whole process group: as it is a member, the number is no other's. Bash
+# reads a script from a pipe only as far as it has parsed: one compound command, so that all of it is read first.
 _TEMPLATE = """{{ exec 3<&0 </dev/null
 {exports}
-( trap '' TERM; exec >/dev/null 2>&1; read -r -u 3; kill -TERM 0; sleep {grace_s}; kill -KILL 0 ) &
+( trap '' TERM; exec >/dev/null 2>&1; read -r -t {limit_s} -u 3; kill -TERM 0; sleep {grace_s}; kill -KILL 0 ) &
 _megatok_watcher=$!
 exec 3<&-
 cd
@@ -33,8 +44,6 @@ kill -KILL $_megatok_watcher
 exit $_megatok_rc
 }}
 """
-GRACE_S = 5
-"""From TERM to KILL."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +71,22 @@ def new_mark() -> str:
     return f":{secrets.token_hex(12)}:"
 
 
+def command(steps: Sequence[Step]) -> str:
+    """What sshd is asked to run; it reads what `render` made."""
+    return COMMAND.format(limit_s=_most_s(steps), grace_s=GRACE_S)
+
+
 def render(steps: Sequence[Step], env: Mapping[str, str], mark: str) -> bytes:
     """One script that runs `steps` up to the first that fails."""
     exports = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in env.items())
     calls = " &&\n".join(f"_megatok_step {shlex.quote(step.script)}" for step in steps)
-    return _TEMPLATE.format(exports=exports, mark=mark, steps=calls, grace_s=GRACE_S).encode()
+    text = _TEMPLATE.format(exports=exports, mark=mark, steps=calls, limit_s=_most_s(steps), grace_s=GRACE_S)
+    return text.encode() + b"\0"
+
+
+def _most_s(steps: Sequence[Step]) -> int:
+    """The node's own limit: the last resort, for when nobody is left to close the input."""
+    return ceil(sum(step.limit_s for step in steps)) + GRACE_S
 
 
 def read(steps: Sequence[Step], mark: str, out: bytes, err: bytes, rc: int, seconds: float) -> tuple[Done, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -72,23 +73,43 @@ def test_a_step_starts_at_home_with_no_input(host_node: Node, home: Path) -> Non
     assert on(host_node, lambda host: host.run("pwd; cat")).out == f"{home}\n"
 
 
+def locally(shell: str, steps: list[Step], env: dict[str, str], leads: bool = True) -> tuple[script.Done, ...]:
+    """As sshd would run `steps`, with `shell` as the user's own. Input stays open: its end would end the script."""
+    mark = script.new_mark()
+    argv = [shell, "-c", script.command(steps)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=leads) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        process.stdin.write(script.render(steps, env, mark))
+        process.stdin.flush()
+        return script.read(steps, mark, process.stdout.read(), process.stderr.read(), process.wait(), 0.0)
+
+
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=4), TEXT)
 def test_output_is_kept_to_the_letter(texts: list[tuple[str, str]], value: str) -> None:
-    mark = script.new_mark()
     steps = [
         Step(str(i), f'printf %s {q(out)}; printf %s {q(err)} >&2; printf %s "$V"')
         for i, (out, err) in enumerate(texts)
     ]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(["setsid", "bash", "-s"], stdin=pipe, stdout=pipe, stderr=pipe) as shell:
-        assert shell.stdin
-        assert shell.stdout
-        assert shell.stderr
-        shell.stdin.write(script.render(steps, {"V": value}, mark))
-        shell.stdin.flush()  # and left open: its end would end the script
-        done = script.read(steps, mark, shell.stdout.read(), shell.stderr.read(), shell.wait(), 0.0)
+    done = locally("bash", steps, {"V": value})
     assert [(each.rc, each.out, each.err) for each in done] == [(0, out + value, err) for out, err in texts]
+
+
+@pytest.mark.parametrize(("shell", "leads"), [("bash", True), ("bash", False), ("sh", True), ("sh", False)])
+def test_any_shell_may_be_the_users_own(shell: str, leads: bool) -> None:
+    group = "read -r stat </proc/$$/stat; set -- ${stat##*) }; echo $3"
+    one, two = locally(shell, [Step("a", f"[[ a == a ]] && {group}"), Step("b", "exit 3")], {}, leads)
+    assert (one.rc, two.rc) == (0, 3)
+    assert int(one.out) != os.getpgrp(), "a stop there would stop the SSH server too"
+
+
+def test_it_ends_with_time_where_nobody_cuts_the_line() -> None:
+    (done,) = locally("bash", [Step("a", "echo so far; sleep 300", limit_s=0)], {})
+    assert done.rc == -signal.SIGTERM
+    assert done.out == "so far\n"
 
 
 def q(text: str) -> str:
@@ -198,7 +219,7 @@ def test_a_lost_link_is_no_exit_code(host_node: Node, home: Path) -> None:
         os.kill(int((home / "sshd_pid").read_text()), signal.SIGKILL)
 
     threading.Thread(target=cut).start()
-    script = "echo $$ >pid; read -r line </proc/$PPID/stat; set -- ${line##*) }; echo $2 >sshd_pid; sleep 300"
+    script = "echo $$ >pid; echo $PPID >sshd_pid; sleep 300"
     with pytest.raises(ConnectionLost, match="the link broke"):
         on(host_node, lambda host: host.run(script))
     assert gone(home / "pid")
@@ -219,9 +240,25 @@ def accepted(home: Path) -> int:
 
 def test_another_host_key_is_refused(fleet: Fleet, host_node: Node) -> None:
     other = make_key(fleet.folder / "other")
-    with pytest.raises(NodeError, match="another machine answers") as caught:
+    strange = host_node.model_copy(update={"host_key": other})
+    for _ in range(2):  # the second must not find the first one's connection
+        with pytest.raises(NodeError, match="another machine answers") as caught:
+            on(strange, lambda host: host.run("true"))
+        assert not isinstance(caught.value, ConnectionLost)
+
+
+def test_another_kind_of_host_key_is_refused(fleet: Fleet, host_node: Node) -> None:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-f", str(fleet.folder / "ec")], check=True)
+    other = (fleet.folder / "ec.pub").read_text()
+    with pytest.raises(NodeError, match="no acceptable host key"):
         on(host_node.model_copy(update={"host_key": other}), lambda host: host.run("true"))
-    assert not isinstance(caught.value, ConnectionLost)
+
+
+def test_an_rsa_host_key_may_be_the_pinned_one(fleet: Fleet) -> None:
+    path = fleet.folder / "rsa"
+    subprocess.run(["ssh-keygen", "-q", "-t", "rsa", "-N", "", "-f", str(path)], check=True)
+    node = fleet.up("run-0", f"HostKey {path}").model_copy(update={"host_key": path.with_suffix(".pub").read_text()})
+    assert on(node, lambda host: host.run("echo hi")).out == "hi\n"
 
 
 def test_another_user_key_is_refused(fleet: Fleet, host_node: Node) -> None:
@@ -259,6 +296,14 @@ def test_where_only_links_failed_the_error_may_be_retried(fleet: Fleet, host_nod
     fleet.down("run-0")
     with pytest.raises(ConnectionLost, match=r"^2 of 2 nodes failed: run-0, twin: no SSH in 5 attempts: "):
         on_all([host_node, host_node.model_copy(update={"name": "twin"})], lambda host: host.run("true"), limit_s=30)
+
+
+def test_a_silent_server_is_given_up_at_the_deadline(host_node: Node) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        began = time.monotonic()
+        with pytest.raises(ConnectionLost, match="key exchange took more than 1 s"):
+            on(host_node.model_copy(update={"ssh_port": silent.getsockname()[1]}), lambda host: host.connect(), 1)
+    assert time.monotonic() - began < 3
 
 
 def test_a_mistake_of_ours_is_no_failure_of_a_node(host_node: Node) -> None:
