@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 import traceback
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 
 import click
 
-from cli.output import complain, out, refusal
+from cli.output import Unwritten, complain, out, refusal
 from spec.errors import MegatokError
 from spec.home import home
 
@@ -62,9 +63,6 @@ def main(words: Sequence[str] | None = None) -> int:
         return _refused(given, error.exit_code, str(error))
     except (click.Abort, KeyboardInterrupt):
         return _refused(given, 8, "stopped")
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 1
     except Exception as error:
         return _refused(given, 1, _unexpected(error))
 
@@ -72,7 +70,8 @@ def main(words: Sequence[str] | None = None) -> int:
 def _refused(given: Sequence[str], code: int, message: str) -> int:
     """One message; as a document too where one was asked for."""
     if given and "--json" in given:
-        out(refusal(given[0], code, message))
+        with contextlib.suppress(Unwritten):
+            out(refusal(given[0], code, message))
     complain(message)
     return code
 

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
 import sys
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import IO, Any
 
 import click
 
 from spec.answer import Answer
+from spec.errors import MegatokError
 from spec.receipt import Receipt
 from spec.record import Check, RunDocument
 
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 
 
+class Unwritten(MegatokError):
+    """Standard output takes no more."""
+
+
 def progress(line: str) -> None:
     """A line for the person who waits. Where nobody reads any more, the work goes on: nodes must be given back."""
-    with contextlib.suppress(OSError):
+    try:
         print(line, file=sys.stderr, flush=True)
+    except OSError:
+        _mute(sys.stderr)
 
 
 def complain(text: str) -> None:
@@ -29,7 +36,18 @@ def complain(text: str) -> None:
 
 
 def out(text: str) -> None:
-    print(text, flush=True)
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        _mute(sys.stdout)
+        raise Unwritten(f"the answer cannot be written to standard output: {error.strerror}") from error
+
+
+def _mute(stream: IO[str]) -> None:
+    """Python would try once more when it ends, and end with an exit code of its own."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def answer(command: str, as_json: bool, text: str, data: dict[str, Any], code: int = 0, message: str = "") -> int:

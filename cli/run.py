@@ -11,7 +11,7 @@ from campaign.begin import again, begin, recipe_path
 from campaign.chain import execute
 from campaign.document import document
 from campaign.run import Run
-from cli.output import BUDGET, JSON, complain, out, progress
+from cli.output import BUDGET, JSON, Unwritten, complain, out, progress
 from plan.make import Plan
 from plan.render import render
 from report.table import table
@@ -73,7 +73,12 @@ def _finished(run: Run) -> bool:
 
 
 def _tell(done: RunDocument, as_json: bool) -> int:
-    out(done.model_dump_json(indent=1) if as_json else table(done))
+    try:
+        out(done.model_dump_json(indent=1) if as_json else table(done))
+    except Unwritten as error:
+        if not done.exit_code:
+            raise
+        progress(str(error))
     progress(f"report: {done.folder}/report/report.html")
     if done.exit_code:
         complain(done.message)

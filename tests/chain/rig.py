@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -110,22 +111,23 @@ class Runner:
         whole = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
         self._lines: list[str] = []
         self._keys = -1
-        self._err: IO[bytes]
+        self._deaf = threading.Event()
+        self._err = -1
         self._out: IO[bytes] | None = None
         if terminal:
             self._open_terminal(argv, whole)
         else:
+            self._err, far = os.pipe()
             self.process = subprocess.Popen(
                 argv,
                 env=whole,
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                stderr=far,
             )
+            os.close(far)
             self._out = self.process.stdout
-            assert self.process.stderr
-            self._err = self.process.stderr
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -142,13 +144,18 @@ class Runner:
         )
         until(lambda: terminal_is_taken(self.process.pid))
         os.close(far)
-        self._err = os.fdopen(os.dup(self._keys), "rb")
+        self._err = os.dup(self._keys)
 
     def hang_up(self) -> None:
         """Close the terminal's window."""
-        self._err.close()
+        self.stop_reading()
         os.close(self._keys)
         self._keys = -1
+
+    def stop_reading(self) -> None:
+        """Its next line of progress meets a broken pipe."""
+        self._deaf.set()
+        self._reader.join()
 
     def said(self, pattern: str, limit_s: float = WAIT_S) -> str:
         """The first line so far, or soon, that matches."""
@@ -165,7 +172,6 @@ class Runner:
         out = self._out.read().decode() if self._out else ""
         rc = self.process.wait(limit_s)
         self._reader.join(10)
-        self._err.close()
         if self._out:
             self._out.close()
         if self._keys >= 0:
@@ -182,11 +188,19 @@ class Runner:
         return ""
 
     def _read(self) -> None:
-        try:
-            for line in self._err:
-                self._lines.append(line.decode(errors="replace").rstrip())
-        except OSError:
-            pass  # a terminal that nobody holds any more
+        half = b""
+        while not self._deaf.is_set():
+            if not select.select([self._err], [], [], 0.1)[0]:
+                continue
+            try:
+                data = os.read(self._err, 1 << 16)
+            except OSError:
+                break  # a terminal that nobody holds any more
+            if not data:
+                break
+            *lines, half = (half + data).split(b"\n")
+            self._lines += [line.decode(errors="replace").rstrip() for line in lines]
+        os.close(self._err)
 
 
 def terminal_is_taken(pid: int) -> bool:
@@ -212,8 +226,15 @@ class Aftermath:
         stopped = {line["id"] for line in lines if line["event"] == "stop"}
         return {line["id"]: line["id"] not in stopped for line in lines if line["event"] == "start"}
 
+    def pids(self) -> list[int]:
+        """All that carries this home, also the cloud."""
+        return [int(line.split()[0]) for line in self._carriers()]
+
     def processes(self) -> list[str]:
-        """Command lines of all that carries this home, but for the cloud itself, which ends when it is idle."""
+        """Numbers and command lines of all of it but the cloud, which ends when it is idle."""
+        return [line for line in self._carriers() if " -m localcloud --home" not in line]
+
+    def _carriers(self) -> list[str]:
         found = []
         for entry in Path("/proc").iterdir():
             try:
@@ -221,7 +242,7 @@ class Aftermath:
                 carried = words + (entry / "environ").read_bytes().decode(errors="replace")
             except (OSError, NotADirectoryError):
                 continue
-            if entry.name.isdigit() and str(self.home) in carried and " -m localcloud --home" not in words:
+            if entry.name.isdigit() and str(self.home) in carried:
                 found.append(f"{entry.name} {words}")
         return found
 

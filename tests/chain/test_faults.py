@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from spec.inventory import Inventory
+from spec.inventory import Inventory, Node
 from tests.chain.rig import CELL, Aftermath, Runner, cache_lacking, fault, megatok, recipe, until
 
 pytestmark = pytest.mark.timeout(400)
@@ -116,7 +116,7 @@ def test_gateway_is_not_installed(aftermath: Aftermath, tmp_path: Path, run_id: 
 
 def test_port_is_taken(aftermath: Aftermath, tmp_path: Path, run_id: str) -> None:
     runner = Runner("run", recipe(tmp_path), "--id", run_id)
-    node = until(lambda: inventory(aftermath, run_id)).nodes[0]
+    (node,) = until(lambda: nodes(aftermath, run_id))
     with ExitStack() as held:
         for port in range(node.ports.first, node.ports.first + node.ports.count):
             held.enter_context(socket.create_server((node.host, port)))
@@ -127,9 +127,9 @@ def test_port_is_taken(aftermath: Aftermath, tmp_path: Path, run_id: str) -> Non
     aftermath.nothing(run_id, nodes=1)
 
 
-def inventory(aftermath: Aftermath, run: str) -> Inventory | None:
+def nodes(aftermath: Aftermath, run: str) -> tuple[Node, ...]:
     path = aftermath.home / "runs" / run / "inventory.json"
-    return Inventory.model_validate_json(path.read_text()) if path.exists() else None
+    return Inventory.model_validate_json(path.read_text()).nodes if path.exists() else ()
 
 
 def node_pids(aftermath: Aftermath) -> list[int]:
