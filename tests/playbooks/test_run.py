@@ -51,7 +51,7 @@ def appears(path: Path) -> None:
 
 
 @pytest.fixture
-def home(fleet: Fleet, host_node: Node) -> Path:
+def place(fleet: Fleet, host_node: Node) -> Path:
     return fleet.folder / host_node.name
 
 
@@ -69,8 +69,8 @@ def test_each_step_keeps_its_code_output_and_time(host_node: Node) -> None:
     assert (c.name, c.rc) == ("c", 3)
 
 
-def test_a_step_starts_at_home_with_no_input(host_node: Node, home: Path) -> None:
-    assert on(host_node, lambda host: host.run("pwd; cat")).out == f"{home}\n"
+def test_a_step_starts_at_home_with_no_input(host_node: Node, place: Path) -> None:
+    assert on(host_node, lambda host: host.run("pwd; cat")).out == f"{place}\n"
 
 
 def locally(shell: str, steps: list[Step], env: dict[str, str], leads: bool = True) -> tuple[script.Done, ...]:
@@ -152,7 +152,7 @@ def test_what_a_step_leaves_behind_does_not_hold_it(host_node: Node) -> None:
     assert time.monotonic() - began < 2.5
 
 
-def test_a_limit_ends_the_whole_group(host_node: Node, home: Path) -> None:
+def test_a_limit_ends_the_whole_group(host_node: Node, place: Path) -> None:
     def task(host: Host) -> tuple[script.Done, ...]:
         first = Step("quick", "echo quick", limit_s=9)
         return host.steps([first, Step("slow", "sleep 300 & echo $! >pid; echo so far; wait", limit_s=0.5)])
@@ -161,30 +161,30 @@ def test_a_limit_ends_the_whole_group(host_node: Node, home: Path) -> None:
     quick, slow = on(host_node, task)
     assert time.monotonic() - began < 4
     assert (quick.rc, slow.rc, slow.out) == (0, 124, "so far\n")
-    assert gone(home / "pid")
+    assert gone(place / "pid")
 
 
-def test_a_limit_ends_what_ignores_term(host_node: Node, home: Path) -> None:
+def test_a_limit_ends_what_ignores_term(host_node: Node, place: Path) -> None:
     ignores = "trap '' TERM; sleep 301 & echo $! >pid; sleep 302"
     with pytest.raises(NodeError, match=r"script did not end within 0.5 s and was stopped"):
         on(host_node, lambda host: host.run(ignores, limit_s=0.5))
-    assert gone(home / "pid")
+    assert gone(place / "pid")
 
 
-def test_a_host_has_a_deadline(host_node: Node, home: Path) -> None:
+def test_a_host_has_a_deadline(host_node: Node, place: Path) -> None:
     with pytest.raises(NodeError, match=r"run-0: not done within 1 s"):
         on(host_node, lambda host: host.run("echo $$ >pid; sleep 300"), limit_s=1)
-    assert gone(home / "pid")
+    assert gone(place / "pid")
 
 
-def test_cancel_interrupts_quickly_and_ends_it_there(host_node: Node, home: Path) -> None:
+def test_cancel_interrupts_quickly_and_ends_it_there(host_node: Node, place: Path) -> None:
     cancel = threading.Event()
 
     def task(host: Host) -> None:
         host.run("sleep 300 & echo $! >pid; wait", limit_s=600)
 
     def press() -> None:
-        appears(home / "pid")
+        appears(place / "pid")
         pressed.append(time.monotonic())
         cancel.set()
 
@@ -193,10 +193,10 @@ def test_cancel_interrupts_quickly_and_ends_it_there(host_node: Node, home: Path
     with pytest.raises(Interrupted, match="run-0"):
         on_all([host_node], task, limit_s=600, cancel=cancel)
     assert time.monotonic() - pressed[0] < 1
-    assert gone(home / "pid")
+    assert gone(place / "pid")
 
 
-def test_a_killed_caller_leaves_nothing_running(host_node: Node, home: Path) -> None:
+def test_a_killed_caller_leaves_nothing_running(host_node: Node, place: Path) -> None:
     program = textwrap.dedent(
         """
         import sys
@@ -207,35 +207,35 @@ def test_a_killed_caller_leaves_nothing_running(host_node: Node, home: Path) -> 
         """
     )
     caller = subprocess.Popen([sys.executable, "-c", program, host_node.model_dump_json()])
-    appears(home / "pid")
+    appears(place / "pid")
     caller.kill()
     caller.wait()
-    assert gone(home / "pid")
+    assert gone(place / "pid")
 
 
-def test_a_lost_link_is_no_exit_code(host_node: Node, home: Path) -> None:
+def test_a_lost_link_is_no_exit_code(host_node: Node, place: Path) -> None:
     def cut() -> None:
-        appears(home / "sshd_pid")
-        os.kill(int((home / "sshd_pid").read_text()), signal.SIGKILL)
+        appears(place / "sshd_pid")
+        os.kill(int((place / "sshd_pid").read_text()), signal.SIGKILL)
 
     threading.Thread(target=cut).start()
     script = "echo $$ >pid; echo $PPID >sshd_pid; sleep 300"
     with pytest.raises(ConnectionLost, match="the link broke"):
         on(host_node, lambda host: host.run(script))
-    assert gone(home / "pid")
+    assert gone(place / "pid")
 
 
-def test_links_are_kept_and_made_anew(host_node: Node, home: Path) -> None:
+def test_links_are_kept_and_made_anew(host_node: Node, place: Path) -> None:
     for _ in range(3):
         on(host_node, lambda host: host.run("true"))
-    assert accepted(home) == 1
+    assert accepted(place) == 1
     remote.link(host_node)._connection.interrupt()
     on(host_node, lambda host: host.run("true"))
-    assert accepted(home) == 2
+    assert accepted(place) == 2
 
 
-def accepted(home: Path) -> int:
-    return (home / "sshd.log").read_text().count("Accepted publickey")
+def accepted(place: Path) -> int:
+    return (place / "sshd.log").read_text().count("Accepted publickey")
 
 
 def test_another_host_key_is_refused(fleet: Fleet, host_node: Node) -> None:
@@ -324,10 +324,10 @@ def test_results_by_node(host_node: Node) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 5, 5_000_000])
-def test_files_come_and_go_whole(host_node: Node, home: Path, size: int) -> None:
+def test_files_come_and_go_whole(host_node: Node, place: Path, size: int) -> None:
     data = os.urandom(size)
     on(host_node, lambda host: host.put(data, "some where/it's.bin", 0o640))
-    path = home / "some where" / "it's.bin"
+    path = place / "some where" / "it's.bin"
     assert path.read_bytes() == data
     assert path.stat().st_mode & 0o777 == 0o640
     assert on(host_node, lambda host: host.get("some where/it's.bin")) == data
