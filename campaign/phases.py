@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from campaign.run import Run
 from infra import stack
 from infra.clouds import cloud
+from infra.teardown import take_over
 from plan.forecast import forecast
 from plan.launch import API_KEY, Launch, Placement, Seat
 from plan.make import Plan, make
@@ -45,6 +46,7 @@ def provision(run: Run) -> Inventory:
     """Stand the cluster up, or find it standing."""
     cluster = run.campaign.cluster
     with run.phase("provision", f"{cluster.nodes} x {cluster.node_type} on {cluster.cloud}"):
+        take_over(run.name, run.settings.ledger, on_line=run.note)
         inventory = stack.up(run.settings, on_line=run.note, cancel=run.stop.event)
         run.keep_inventory(inventory)
         run.stop.check()

@@ -51,6 +51,18 @@ class Process:
         return bool(self.argv) and Path(self.argv[0]).name == ENGINE
 
     @property
+    def environment(self) -> frozenset[bytes]:
+        """As it began; empty where it is not ours to read."""
+        with contextlib.suppress(OSError):
+            return frozenset((PROC / str(self.pid) / "environ").read_bytes().split(b"\0"))
+        return frozenset()
+
+    @property
+    def is_automated(self) -> bool:
+        """Whether one of our own commands began it, and not a person who typed `pulumi up`."""
+        return b"PULUMI_AUTOMATION_API=true" in self.environment
+
+    @property
     def lives(self) -> bool:
         now = look(self.pid)
         return now is not None and now.ticks == self.ticks
@@ -102,8 +114,4 @@ def _writer(event: Event) -> Process | None:
 
 def _says(engine: Process, run: str) -> bool:
     """Whether an engine works on this run's stack in our MEGATOK_HOME; another home's run may be called the same."""
-    try:
-        environment = (PROC / str(engine.pid) / "environ").read_bytes().split(b"\0")
-    except OSError:
-        return False
-    return run in engine.argv and f"MEGATOK_HOME={home()}".encode() in environment
+    return run in engine.argv and f"MEGATOK_HOME={home()}".encode() in engine.environment

@@ -46,21 +46,19 @@ def quiet(_line: str) -> None:
 def up(wanted: StackSettings, *, on_line: Tell = quiet, cancel: threading.Event | None = None) -> Inventory:
     """Stand the cluster up, or find it standing. Set `cancel` from any thread to stop it: Interrupted."""
     with _errors(wanted.run, cancel):
-        stack = _configured(wanted, cancel)
-        done = stack.up(on_output=on_line, on_error=on_line, **_PLAIN)
-        if "pending operations" in done.stdout + done.stderr:
-            # Creates that a killed engine left: our plug-in has found them by their token, the state need not know.
-            stack.refresh(clear_pending_creates=True, **_PLAIN)
-        found = _inventory(done.outputs)
-    if found is None:
-        raise MegatokError(f"stack {wanted.run} is up but has no inventory; see its program's output")
-    return found
+        stack = _Checkout(cancel).select(wanted.run)
+        if _configured(stack, wanted):
+            # Nodes may have ended since. What a killed engine left in the making our plug-in finds by its token.
+            stack.refresh(clear_pending_creates=True, on_output=on_line, on_error=on_line, **_PLAIN)
+        return _up(stack, on_line)
 
 
 def preview(wanted: StackSettings) -> str:
     """What `up` would do, as Pulumi tells it."""
     with _errors(wanted.run):
-        return _configured(wanted).preview(color="never", suppress_progress=True).stdout
+        stack = _Checkout().select(wanted.run)
+        _configured(stack, wanted)
+        return stack.preview(color="never", suppress_progress=True).stdout
 
 
 def inventory(run: str) -> Inventory | None:
@@ -75,7 +73,10 @@ def extend(run: str, extend_s: float) -> Inventory:
     if extend_s <= 0:
         raise RecipeError(f"extend by {extend_s} s: give a number of seconds above 0")
     told = settings(run)
-    return up(dataclasses.replace(told, extend_s=told.extend_s + extend_s))
+    with _errors(run):
+        stack = _Checkout().select(run)
+        _configured(stack, dataclasses.replace(told, extend_s=told.extend_s + extend_s))
+        return _up(stack)
 
 
 def settings(run: str) -> StackSettings:
@@ -91,7 +92,7 @@ def settings(run: str) -> StackSettings:
 def destroy(run: str, *, on_line: Tell = quiet) -> None:
     """Delete all nodes of a run, and settle them. A stack that does not exist is destroyed."""
     with _errors(run), contextlib.suppress(StackNotFoundError):
-        stack = Stack.select(run, _Checkout())
+        stack = _Checkout().select(run)
         stack.destroy(on_output=on_line, on_error=on_line, **_PLAIN)
 
 
@@ -121,6 +122,9 @@ class _Checkout(LocalWorkspace):
     def __init__(self, cancel: threading.Event | None = None) -> None:
         super().__init__(work_dir=str(ROOT), env_vars=environment(), pulumi_command=Command(cancel))
 
+    def select(self, run: str) -> Stack:
+        return Stack.select(run, self)
+
     def select_stack(self, stack_name: str) -> None:
         """Every command names its stack."""
 
@@ -132,19 +136,25 @@ class _Checkout(LocalWorkspace):
         self._run_pulumi_cmd_sync(["stack", "init", "--no-select", stack_name])
 
 
-def _configured(wanted: StackSettings, cancel: threading.Event | None = None) -> Stack:
-    """The stack with these settings in its config; made if it does not exist."""
+def _configured(stack: Stack, wanted: StackSettings) -> bool:
+    """Put these settings into its config; whether there was such a stack before."""
     cluster = load.cluster(wanted.recipe)
     whole = dataclasses.replace(wanted, nodes=wanted.nodes or cluster.nodes)
     config = {f"{PROJECT}:{key}": ConfigValue(value) for key, value in whole.config().items()}
-    checkout = _Checkout(cancel)
-    stack = Stack.select(wanted.run, checkout)
     try:
-        checkout.set_all_config(wanted.run, config)
+        stack.set_all_config(config)
     except StackNotFoundError:
-        checkout.create_stack(wanted.run)
-        checkout.set_all_config(wanted.run, config)
-    return stack
+        stack.workspace.create_stack(wanted.run)
+        stack.set_all_config(config)
+        return False
+    return True
+
+
+def _up(stack: Stack, on_line: Tell = quiet) -> Inventory:
+    found = _inventory(stack.up(on_output=on_line, on_error=on_line, **_PLAIN).outputs)
+    if found is None:
+        raise MegatokError(f"stack {stack.name} is up but has no inventory; see its program's output")
+    return found
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -81,7 +81,7 @@ def teardown(run: str, ledger_address: str, *, on_line: Tell = quiet, settle_tim
     """End all that the run has anywhere; the receipt says what is proven. Calling it again goes on."""
     work = Work(run, Ledger(ledger_address), on_line, time.monotonic() + settle_timeout_s)
     work.ledger.fence(run)
-    _end_orphans(work)
+    _end_processes(orphans.orphans(work.events, run), on_line)
     play_money = []
     for name in _names(work.events):
         try:
@@ -102,9 +102,17 @@ def teardown(run: str, ledger_address: str, *, on_line: Tell = quiet, settle_tim
     )
 
 
-def _end_orphans(work: Work) -> None:
-    if left := orphans.orphans(work.events, work.run):
-        work.tell(f"ending {len(left)} processes that a dead run left: {', '.join(str(one.pid) for one in left)}")
+def take_over(run: str, ledger_address: str, *, on_line: Tell = quiet) -> None:
+    """Own a run whose runner is dead: what that left working creates nothing more, and is ended. A person's is not."""
+    ledger = Ledger(ledger_address)
+    if ledger.events(run):
+        ledger.fence(run)
+    _end_processes([one for one in orphans.orphans(ledger.events(run), run) if one.is_automated], on_line)
+
+
+def _end_processes(left: Sequence[orphans.Process], tell: Tell) -> None:
+    if left:
+        tell(f"ending {len(left)} processes that a dead run left: {', '.join(str(one.pid) for one in left)}")
         orphans.end(left)
 
 

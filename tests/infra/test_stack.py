@@ -20,6 +20,7 @@ from infra import orphans, stack
 from infra.clouds.local import program
 from infra.engine import environment
 from infra.stack import StackSettings
+from infra.teardown import take_over
 from money.ledger import Ledger
 from spec.errors import Interrupted, NoCapacity, OverBudget, RecipeError
 from spec.home import ROOT, ledger_address
@@ -151,6 +152,41 @@ def test_a_killed_engine_is_recovered_from(run: str) -> None:
         f"{run}-{n}-a1" for n in range(3)
     }
     assert "pending" not in stack.preview(settings(run, nodes=3))
+    stack.destroy(run)
+    assert running() == 0
+
+
+def test_what_a_dead_runner_left_at_work_is_ended_and_gone_on_from(run: str) -> None:
+    """The engine of a runner that was killed holds the lock and creates; who takes over need not wait for it."""
+    fault("create_slow", times=1, seconds=60)
+    wanted = settings(run)
+    begin = f"from pathlib import PosixPath; from decimal import Decimal; from infra.stack import *; up({wanted})"
+    runner = subprocess.Popen([sys.executable, "-c", begin], cwd=ROOT, stdin=subprocess.DEVNULL)
+    until(lambda: _count(run, "intent"))
+    runner.kill()
+    runner.wait()
+    until(lambda: orphans.orphans(Ledger(ledger_address()).events(run), run))
+    with pytest.raises(RecipeError, match="is being changed by process"):
+        stack.up(wanted)
+
+    take_over(run, ledger_address())
+    assert not orphans.orphans(Ledger(ledger_address()).events(run), run)
+    for node in program.call("GET", "/v1/nodes"):  # it still boots; nobody need wait a minute for it
+        program.call("DELETE", f"/v1/nodes/{node['id']}")
+    assert len(stack.up(wanted).nodes) == running() == 1
+    stack.destroy(run)
+    assert running() == 0
+
+
+def test_nodes_that_ended_are_made_anew(run: str) -> None:
+    """As after a teardown that died half way: the state still tells of them."""
+    first = stack.up(settings(run, nodes=2))
+    program.call("DELETE", f"/v1/nodes/{first.nodes[0].id}")
+    until(lambda: running() == 1)
+    again = stack.up(settings(run, nodes=2))
+    assert running() == 2
+    assert again.nodes[1] == first.nodes[1]
+    assert again.nodes[0].id != first.nodes[0].id
     stack.destroy(run)
     assert running() == 0
 
