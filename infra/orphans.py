@@ -23,6 +23,8 @@ PLUGIN = "infra.provider"
 ENGINE = "pulumi"
 GRACE_S = 15.0
 """For what they have begun: a create that is answered in time still reaches the ledger."""
+KILL_S = 5.0
+"""For the kernel to end what was killed, on a busy machine."""
 LEEWAY = timedelta(seconds=1)
 """A process' start is told in clock ticks, from a boot time in whole seconds."""
 PROC = Path("/proc")
@@ -93,15 +95,14 @@ def orphans(events: Iterable[Event], run: str) -> tuple[Process, ...]:
 
 
 def end(processes: Iterable[Process]) -> None:
-    """TERM, which lets them finish what they had begun, then KILL."""
+    """TERM, which lets them finish what they had begun, then KILL; returns when they are gone."""
     left = tuple(processes)
-    for process in left:
-        process.send(signal.SIGTERM)
-    give_up_at = time.monotonic() + GRACE_S
-    while any(process.lives for process in left) and time.monotonic() < give_up_at:
-        time.sleep(0.1)
-    for process in left:
-        process.send(signal.SIGKILL)
+    for number, limit_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, KILL_S)):
+        for process in left:
+            process.send(number)
+        give_up_at = time.monotonic() + limit_s
+        while any(process.lives for process in left) and time.monotonic() < give_up_at:
+            time.sleep(0.05)
 
 
 def _writer(event: Event) -> Process | None:

@@ -268,6 +268,17 @@ def test_engine_and_plugin_of_a_dead_run_are_ended(plugin: Plugin, engine: tuple
     assert orphans.look(engine[1]) is None
 
 
+def test_one_that_heeds_no_signal_is_gone_all_the_same(
+    engine: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(orphans, "GRACE_S", 0.1)
+    stubborn = [found for pid in engine if (found := orphans.look(pid))]
+    for pid in engine:
+        os.kill(pid, signal.SIGSTOP)
+    orphans.end(stubborn)
+    assert not any(one.lives for one in stubborn)
+
+
 def test_strangers_are_left_alone(
     plugin: Plugin, engine: tuple[int, int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
