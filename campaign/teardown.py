@@ -21,7 +21,12 @@ def torn_down(run: Run) -> Receipt:
             stack.destroy(run.name, on_line=run.note)
         except Exception as error:
             run.say(f"stack: {error}; going on by tags")
-        receipt = teardown(run.name, ledger_address(), on_line=run.note)
+        try:
+            receipt = teardown(run.name, ledger_address(), on_line=run.note)
+        except MegatokError as error:
+            raise TeardownUnproven(
+                f"{error}; what stands ends with its lifetime, or with: megatok down {run.name}"
+            ) from error
     run.receipt = receipt
     if receipt.proven:
         _forget(run)

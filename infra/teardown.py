@@ -26,7 +26,7 @@ from money.account import Key, account, key
 from money.intents import open_intents
 from money.ledger import Ledger
 from spec.cost import cost_usd
-from spec.errors import NotYetTerminated
+from spec.errors import MegatokError, NotYetTerminated
 from spec.ledger import Event, Resource
 from spec.receipt import Receipt
 
@@ -36,6 +36,9 @@ PAUSE_S = 0.5
 UNKNOWN_S = 1.0
 """Where a create was called and its outcome is not known, absent means absent twice, at least so far apart: the call
 of a process that was just killed may still be in the cloud's queue."""
+
+LEDGER = "ledger"
+"""Its place among the doubts."""
 
 T = TypeVar("T")
 Tell = Callable[[str], object]
@@ -80,7 +83,7 @@ class Thing:
 def teardown(run: str, ledger_address: str, *, on_line: Tell = quiet, settle_timeout_s: float = 120) -> Receipt:
     """End all that the run has anywhere; the receipt says what is proven. Calling it again goes on."""
     work = Work(run, Ledger(ledger_address), on_line, time.monotonic() + settle_timeout_s)
-    work.ledger.fence(run)
+    _record(work, partial(work.ledger.fence, run))
     _end_processes(orphans.orphans(work.events, run), on_line)
     play_money = []
     for name in _names(work.events):
@@ -90,7 +93,7 @@ def teardown(run: str, ledger_address: str, *, on_line: Tell = quiet, settle_tim
             _clear(work, found)
         except Exception as error:
             work.doubts[name] = f"cloud {name}: {error}"
-    budget.close(work.ledger, run, "torn down")
+    _record(work, partial(budget.close, work.ledger, run, "torn down"))
     return receipt.build(
         work.events,
         run,
@@ -129,7 +132,7 @@ def _clear(work: Work, where: Cloud) -> None:
             ended = list(pool.map(lambda thing: _end(work, where, thing), _unsettled(work, where)))
         if _absent_twice(work, where) and all(ended):
             break
-        if not work.left_s:
+        if LEDGER in work.doubts or not work.left_s:
             return
         time.sleep(PAUSE_S)
     _release(work, where)
@@ -159,7 +162,8 @@ def _known(work: Work, where: Cloud, resource: Resource, token: str) -> Thing:
     machine = _ask(work, partial(where.read, resource.id))
     token = token or (machine.token if machine else "")
     if token in account(work.events, work.run).tokens:
-        budget.commit(work.ledger, work.run, token, (resource,), machine.started_at if machine else None)
+        began = machine.started_at if machine else None
+        _record(work, partial(budget.commit, work.ledger, work.run, token, (resource,), began))
     return Thing(resource, token, machine)
 
 
@@ -204,7 +208,7 @@ def _settle(work: Work, where: Cloud, thing: Thing, last: Machine | None) -> Dec
     else:
         token = account(work.events, work.run).tokens.get(thing.token)
         usd = work.billed.get(thing.resource.id, token.held_usd if token else Decimal(0))
-    budget.settle(work.ledger, work.run, thing.token, thing.resource, usd, began, ended)
+    _record(work, partial(budget.settle, work.ledger, work.run, thing.token, thing.resource, usd, began, ended))
     return usd
 
 
@@ -217,7 +221,7 @@ def _absent_twice(work: Work, where: Cloud) -> bool:
         listed = {resource.id for resource in _ask(work, partial(where.inventory, work.run))}
         absent = tuple(resource for resource, _ in _made(work, where).values() if resource.id not in listed)
         if absent:
-            budget.sighting(work.ledger, work.run, absent, asked_at)
+            _record(work, partial(budget.sighting, work.ledger, work.run, absent, asked_at))
         if listed or any(_ask(work, partial(where.find, token)) for token in _open(work, where)):
             return False
     return True
@@ -233,7 +237,16 @@ def _release(work: Work, where: Cloud) -> None:
                 f"{on_its_way_until:%H:%M:%S} UTC"
             )
         else:
-            budget.release(work.ledger, work.run, token, "nothing stands")
+            _record(work, partial(budget.release, work.ledger, work.run, token, "nothing stands"))
+
+
+def _record(work: Work, write: Callable[[], object]) -> None:
+    """Put something on record. A ledger that cannot be written makes all unproven, but keeps no machine up."""
+    try:
+        write()
+    except MegatokError as error:
+        work.doubts[LEDGER] = str(error)
+        work.tell(str(error))
 
 
 def _ask(work: Work, call: Callable[[], T]) -> T:
