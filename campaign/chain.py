@@ -25,13 +25,20 @@ def execute(run: Run, *, only: Sequence[str] = (), keep_minutes: float = 0) -> R
         run.receipt = None
         try:
             _forth(run, only)
-        except MegatokError as error:
+        except (MegatokError, OSError) as error:
             if not (isinstance(error, Interrupted) and run.stop.event.is_set()):
-                run.fail(error)
+                run.fail(_ours(run, error))
             _linger(run, keep_minutes)
         finally:
             end(run)
         return document(run)
+
+
+def _ours(run: Run, error: MegatokError | OSError) -> MegatokError:
+    """Files that this machine refuses, above all on a full disk."""
+    if isinstance(error, MegatokError):
+        return error
+    return MegatokError(f"{error}; make room or give rights there, then: megatok run --resume {run.name}")
 
 
 def end(run: Run) -> Receipt:

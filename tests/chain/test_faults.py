@@ -27,6 +27,14 @@ def test_no_capacity_anywhere(aftermath: Aftermath, tmp_path: Path, run_id: str)
     aftermath.nothing(run_id, nodes=0)
 
 
+def test_quota_is_used_up(aftermath: Aftermath, tmp_path: Path, run_id: str) -> None:
+    fault("quota", times=None)
+    done = megatok("run", recipe(tmp_path), "--id", run_id)
+    assert done.rc == 4
+    assert "this account may not have more cpu-1" in done.complaint()
+    aftermath.nothing(run_id, nodes=0)
+
+
 def test_node_that_never_answers_ssh(aftermath: Aftermath, tmp_path: Path, run_id: str) -> None:
     fault("ssh_silent")
     done = megatok("run", recipe(tmp_path), "--id", run_id)
@@ -51,6 +59,18 @@ def test_node_dies_during_serve(aftermath: Aftermath, tmp_path: Path, run_id: st
     assert done.rc == 5
     assert "serve failed: 1 of 1 nodes failed" in done.complaint()
     assert not aftermath.document(run_id).cells[0].valid
+    aftermath.nothing(run_id, nodes=1)
+
+
+@pytest.mark.slow  # half a minute of silence more than the test above, of the same kind
+def test_node_dies_during_a_cell(aftermath: Aftermath, tmp_path: Path, run_id: str) -> None:
+    two = recipe(tmp_path, ("concurrency: [1]", "concurrency: [1, 2]"))
+    runner = Runner("run", two, "--id", run_id)
+    runner.said("measure cell 1 of 2")
+    os.kill(node_pids(aftermath)[0], signal.SIGKILL)
+    done = runner.end()
+    assert done.rc == 5
+    assert [record.valid for record in aftermath.document(run_id).cells] == [False, False]
     aftermath.nothing(run_id, nodes=1)
 
 
