@@ -7,8 +7,10 @@ import dataclasses
 import json
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TypedDict
 
+import yaml
 from pulumi.automation import ConfigValue, LocalWorkspace, OutputMap, OutputValue, Stack
 from pulumi.automation.errors import CommandError, StackNotFoundError
 
@@ -80,13 +82,14 @@ def extend(run: str, extend_s: float) -> Inventory:
 
 
 def settings(run: str) -> StackSettings:
-    """What the stack was asked for; RecipeError where there is no such stack."""
+    """What the stack was asked for. Read without the engine and its passphrase: a teardown must not need them."""
     try:
-        with _errors(run):
-            told = _Checkout().get_all_config(run)
-    except StackNotFoundError:
+        told = yaml.safe_load(_config_file(run).read_text())["config"]
+        return StackSettings.of(run, lambda key: str(told[name]) if (name := f"{PROJECT}:{key}") in told else None)
+    except FileNotFoundError:
         raise RecipeError(f"there is no stack {run!r}; see: megatok status") from None
-    return StackSettings.of(run, lambda key: value.value if (value := told.get(f"{PROJECT}:{key}")) else None)
+    except (yaml.YAMLError, LookupError, TypeError) as error:
+        raise RecipeError(f"{_config_file(run)} is not the config of a stack: {error}") from None
 
 
 def destroy(run: str, *, on_line: Tell = quiet) -> None:
@@ -104,7 +107,7 @@ def forget(run: str) -> None:
     else:
         with _errors(run), contextlib.suppress(StackNotFoundError):
             _Checkout().remove_stack(run, force=True)
-    (ROOT / f"Pulumi.{run}.yaml").unlink(missing_ok=True)
+    _config_file(run).unlink(missing_ok=True)
 
 
 def stacks() -> tuple[str, ...]:
@@ -155,6 +158,10 @@ def _up(stack: Stack, on_line: Tell = quiet) -> Inventory:
     if found is None:
         raise MegatokError(f"stack {stack.name} is up but has no inventory; see its program's output")
     return found
+
+
+def _config_file(run: str) -> Path:
+    return ROOT / f"Pulumi.{run}.yaml"
 
 
 @contextlib.contextmanager

@@ -270,7 +270,7 @@ def test_a_node_gone_in_the_cloud_is_read_as_gone(groups: NodeGroups, cloud: Mem
 def test_a_longer_life_is_reserved_then_asked_for_once(groups: NodeGroups, cloud: MemoryCloud) -> None:
     id, state = make(groups)
     longer = groups.check(inputs(extend_s=1800)).inputs
-    assert groups.diff(state, inputs(), longer) == Difference(updates=("extend_s",))
+    assert groups.diff(state, groups.check(inputs()).inputs, longer) == Difference(updates=("extend_s",))
     moved = groups.update(id, state, longer, preview=False)
     assert _end(moved) - _end(state) == timedelta(seconds=1800)
     assert cloud.machines["i-1"].expires_at == _end(moved)
