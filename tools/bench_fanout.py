@@ -13,6 +13,7 @@ import json
 import os
 import pwd
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -69,10 +70,13 @@ def measured(argv: Sequence[str]) -> Cost:
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, env=ENVIRONMENT)
         watch = threading.Timer(LIMIT_S, process.kill)
         watch.start()
-        _, status, used = os.wait4(process.pid, 0)
-        wall_s = time.monotonic() - began
-        watch.cancel()
-        process.returncode = os.waitstatus_to_exitcode(status)
+        try:
+            _, status, used = os.wait4(process.pid, 0)
+            wall_s = time.monotonic() - began
+            process.returncode = os.waitstatus_to_exitcode(status)
+        finally:
+            watch.cancel()
+            process.kill()  # does nothing to one that has ended
         out.seek(0)
         lines = out.read().decode().splitlines()
     if process.returncode:
@@ -99,7 +103,8 @@ def start_sshd(sshd: str, folder: Path, key: Path) -> tuple[subprocess.Popen[byt
         *("PidFile none", "UsePAM no", "StrictModes no", "MaxStartups 1000", "MaxSessions 100"),
     )
     (folder / "config").write_text("\n".join(lines) + "\n")
-    argv = [sshd, "-D", "-e", "-f", str(folder / "config")]
+    # -r: it does not start itself anew for each connect, which would take longer than all that is compared here.
+    argv = [sshd, "-D", "-e", "-r", "-f", str(folder / "config")]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=log)
     return process, node(folder.name, port, key, host_key)
@@ -219,6 +224,7 @@ def crowd(task: Path) -> dict[str, float]:
 
 
 def main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the hosts are ended then too
     parser = argparse.ArgumentParser()
     parser.add_argument("--hosts", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=7)
