@@ -16,6 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from cryptography.hazmat.primitives import serialization
@@ -70,6 +71,7 @@ LOGIN = (
 def layout(node: Node, folder: Path) -> None:
     """All files that the node needs before it can start. `node.host_key` is what clients are told."""
     (folder / "home").mkdir(mode=0o700)
+    temporary(node.id).mkdir(mode=0o700)
     key = Ed25519PrivateKey.generate()
     told = Ed25519PrivateKey.generate() if "host_key_changed" in node.quirks else key
     node.host_key = (
@@ -83,6 +85,12 @@ def layout(node: Node, folder: Path) -> None:
     write(folder / "sshd_config", config(node, folder))
     if "spot_notice" in node.quirks:
         write(folder / "home" / "SPOT-NOTICE", f"this node ends {node.quirks['spot_notice']} s after it came up\n")
+
+
+def temporary(id: str) -> Path:
+    """The node's own TMPDIR, which ends with it. Not below its folder: programs put sockets there, and a socket's path
+    may have 107 characters."""
+    return Path(tempfile.gettempdir()) / id
 
 
 def config(node: Node, folder: Path) -> str:
@@ -109,6 +117,7 @@ def environment(node: Node, folder: Path) -> dict[str, str]:
         "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
         **passed,
         "HOME": str(folder / "home"),
+        "TMPDIR": str(temporary(node.id)),
         "USER": USER.pw_name,
         "LOGNAME": USER.pw_name,
         "SHELL": USER.pw_shell or "/bin/sh",

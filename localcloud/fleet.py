@@ -197,7 +197,8 @@ class Fleet:
             return
         folder = self._folder / node.id
         left_over = end_marked(node.id)
-        shutil.rmtree(folder / "home", ignore_errors=True)
+        for disk in (folder / "home", boot.temporary(node.id)):
+            shutil.rmtree(disk, ignore_errors=True)
         if node.started_at is not None:
             ended_at = now_s() if left_over else max(node.started_at, life.last_beat_s(folder))
             self._meter.stop(node.id, ended_at, "lost")

@@ -198,7 +198,8 @@ class Supervisor:
         end_children()
         end_marked(self.node)
         ended_at = now_s()
-        rm = os.posix_spawn("/bin/rm", ["rm", "-rf", "--", f"{self.folder}/home"], {})
+        disks = [f"{self.folder}/home", self.plan["env"]["TMPDIR"]]
+        rm = os.posix_spawn("/bin/rm", ["rm", "-rf", "--", *disks], {})
         os.waitpid(rm, 0)
         if self.started_at:
             append(self.plan["meter"], {"event": "stop", "id": self.node, "at": ended_at, "reason": reason})

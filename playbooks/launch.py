@@ -23,7 +23,8 @@ CHECK_S = 30.0
 START_S = 10.0
 """Until `start` has written its pid: two processes further, on a busy node."""
 
-# It leads the session of all that it starts. TERM is for them; it stays, to write `rc`.
+# It leads the session of all that it starts. TERM is for them; it stays, to write `rc`, and to remove what they left in
+# a folder for temporary files of their own (AIPerf leaves two in each run).
 _START = """cd {place} || exit
 exec >>log 2>&1 </dev/null
 trap : TERM INT HUP
@@ -32,8 +33,11 @@ set -- ${{line##*) }}
 read -r boot </proc/sys/kernel/random/boot_id
 echo "$$ ${{20}} $boot" >pid.part && mv pid.part pid
 . ./env
+TMPDIR=$(mktemp -d) && export TMPDIR
 {argv}
-echo $? >rc.part && mv rc.part rc
+rc=$?
+rm -rf -- "$TMPDIR"
+echo $rc >rc.part && mv rc.part rc
 """
 
 # A session keeps its number as long as any process is left in it; then a stranger may get the number. Boot id and start

@@ -119,7 +119,7 @@ def judge(chain: Chain, found: Found) -> None:
     found.faults += [f"process left: {pid} {command_line(pid)[:200]}" for pid in left]
     found.faults += [f"port left: {port}" for port in chain.ports()]
     found.faults += [f"{found.machines_left} machines left"] * (found.machines_left > 0)
-    found.faults += [f"of the stack left: {path}" for path in chain.stack_files()]
+    found.faults += [f"left: {path}" for path in (*chain.stack_files(), *chain.disks())]
     if not found.machines_left and not found.round.resume:
         ends = [end for _, end in bills.values() if end is not None]
         found.zero_s = round(max(0.0, max(ends, default=0.0) - found.killed_at), 3)

@@ -40,6 +40,15 @@ def test_command_runs_in_a_home_of_its_own(served: Served) -> None:
     assert out.decode().split("\n") == [home, home, node["id"], "none", ""]
 
 
+def test_temporary_files_end_with_the_node(served: Served) -> None:
+    program, node = served
+    made = Path(program.run(node, "mktemp")[1].decode().strip())
+    assert made.exists()
+    program.ask("DELETE", f"/v1/nodes/{node['id']}")
+    program.ended(node["id"])
+    assert not made.parent.exists()
+
+
 def test_script_on_input_runs_without_a_command(served: Served) -> None:
     program, node = served
     with program.ssh(node) as client:

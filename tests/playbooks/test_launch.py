@@ -92,6 +92,12 @@ def test_it_starts_again_after_its_end_and_keeps_the_log(host_node: Node, place:
     assert (place / "log.1").read_text() == "once\n"
 
 
+def test_temporary_files_end_with_it(host_node: Node, place: Path) -> None:
+    begin(host_node, sleeper(script='mktemp >name; touch "$TMPDIR/other"; ls $(cat name)'))
+    assert ended(host_node).rc == 0
+    assert not Path((place / "name").read_text().strip()).parent.exists()
+
+
 def test_what_was_never_started_is_dead(host_node: Node) -> None:
     assert look(host_node) == launch.Status(alive=False, rc=None, pid=0)
     end(host_node)

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -92,6 +93,12 @@ class Chain:
         """What Pulumi would still know of the run: its state, lock, and config."""
         state = [path for path in self.home.glob("state/.pulumi/*/**/*") if self.run in path.name]
         return [*state, *ROOT.glob(f"Pulumi.{self.run}.yaml")]
+
+    def disks(self) -> list[Path]:
+        """What would still hold files of a node."""
+        nodes = [(self.home / "localcloud" / "nodes" / node["id"], node["id"]) for node in self.nodes()]
+        places = [place for folder, id in nodes for place in (folder / "home", Path(tempfile.gettempdir()) / id)]
+        return [place for place in places if place.exists()]
 
     def ports(self) -> list[int]:
         """Open ports in the ranges of this home's nodes, less those that another local cloud has taken since."""
