@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from infra.engine.folder import StateFolder
+from tests.infra.conftest import until
 
 STACK = "s"
 
@@ -63,6 +64,7 @@ def test_a_living_pulumi_keeps_its_lock(folder: StateFolder, tmp_path: Path) -> 
     engine = tmp_path / "pulumi"
     engine.symlink_to(sleep)
     with subprocess.Popen([engine, "60"]) as process:
+        until(lambda: b"pulumi" in Path(f"/proc/{process.pid}/cmdline").read_bytes())  # empty for a moment
         file = lock(folder, process.pid)
         held = folder.unlock(STACK)
         process.kill()
