@@ -228,11 +228,17 @@ def test_a_lost_passphrase_is_named_and_forgetting_needs_none(
         stack.up(settings(run))
     with pytest.raises(RecipeError, match="megatok down"):
         stack.destroy(run)
+    assert stack.settings(run) == settings(run)
     (home / "passphrase").write_text(right)
     stack.destroy(run)
     (home / "passphrase").write_text("wrong")
     stack.forget(run)
     assert stack.stacks() == ()
+
+
+def test_a_stack_that_is_not_there_is_named() -> None:
+    with pytest.raises(RecipeError, match="there is no stack 'nowhere'"):
+        stack.settings("nowhere")
 
 
 def test_a_lock_of_a_dead_process_is_no_obstacle(run: str) -> None:
