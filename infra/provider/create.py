@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 
 from infra.cloud import TAG_EXPIRES, TAG_RUN, TAG_TOKEN, CreateRequest, Machine, Offer
 from infra.engine.wire import PartialCreate
@@ -140,7 +141,7 @@ def _salvage(job: Job, token: str, *, lags: bool) -> tuple[Machine, ...]:
             if found:
                 return found
             found = _standing(job, token, lags)
-        end(job, token, found)
+        end(job, token, {one.id: one for one in (*_ended(job, token), *found)}.values())
         budget.release(job.ledger, job.inputs.run, token, "nothing stands")
     except MegatokError as error:
         raise PartialCreate(token, unknown(token), error) from error
@@ -154,6 +155,13 @@ def _standing(job: Job, token: str, lags: bool) -> tuple[Machine, ...]:
         time.sleep(job.cloud.capabilities.consistency_s)
         found = patiently(lambda: job.cloud.find(token))
     return found
+
+
+def _ended(job: Job, token: str) -> tuple[Machine, ...]:
+    """What the token is known to have made, as far as the cloud remembers it: all of it may have ended by itself."""
+    commits = (event for event in job.ledger.events(job.inputs.run) if (event.kind, event.token) == ("commit", token))
+    ids = dict.fromkeys(resource.id for event in commits for resource in event.resources)
+    return tuple(machine for id in ids if (machine := patiently(partial(job.cloud.read, id))))
 
 
 def _running(job: Job, token: str) -> tuple[Machine, ...] | None:

@@ -241,6 +241,14 @@ def test_what_an_orphan_left_half_made_goes_first(groups: NodeGroups, cloud: Mem
     assert {one.id for one in cloud.inventory()} == {"i-3", "i-4"}
 
 
+def test_a_node_that_ended_by_itself_is_paid_and_made_anew(groups: NodeGroups, cloud: MemoryCloud) -> None:
+    make(groups, budget_usd="1.1")
+    cloud.delete("i-1")
+    assert make(NodeGroups(), budget_usd="1.1")[0] == "r-0-a2"
+    now = spend(Ledger(ledger_address()).events(RUN), RUN)
+    assert (now.reserved_usd, now.settled_usd) == (Decimal(1), Decimal("0.033334"))
+
+
 def test_a_refused_delete_is_repeated(groups: NodeGroups, cloud: MemoryCloud, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "PATIENCE_S", 5.0)
     id, state = make(groups)
