@@ -31,8 +31,8 @@ def torn_down(run: Run) -> Receipt:
     if receipt.proven:
         _forget(run)
     else:
-        unproven = "; ".join(receipt.unproven) or "see the receipt"
-        run.fail(TeardownUnproven(f"not shown to be gone: {unproven}; go on with: megatok down {run.name}"))
+        unproven = "; ".join(receipt.unproven) or f"see the receipt; megatok down {run.name} goes on"
+        run.fail(TeardownUnproven(f"not all is shown to be gone: {unproven}"))
     try:
         run.folder.write("receipt.json", receipt.model_dump_json(indent=1))
     except MegatokError as error:

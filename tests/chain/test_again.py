@@ -11,8 +11,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import jsonschema
 import pytest
 
+from spec import schemas
 from spec.receipt import Receipt
 from spec.record import RunDocument
 from tests.chain.rig import CELL, Aftermath, Runner, fault, megatok, recipe
@@ -24,7 +26,7 @@ def test_run_is_started_twice_at_once_and_once_more_when_finished(
     aftermath: Aftermath, tmp_path: Path, run_id: str
 ) -> None:
     small = recipe(tmp_path)
-    first = Runner("run", small, "--id", run_id)
+    first = Runner("run", small, "--id", run_id, "--json")
     first.said("prepare")
     for words in (("run", small, "--id", run_id), ("run", "--resume", run_id), ("up", small, "--id", run_id)):
         second = megatok(*words)
@@ -35,7 +37,9 @@ def test_run_is_started_twice_at_once_and_once_more_when_finished(
         )
     done = first.end()
     assert done.rc == 0
+    jsonschema.validate(json.loads(done.out), schemas.schema("run"))
     before = aftermath.document(run_id)
+    assert RunDocument.model_validate_json(done.out) == before
     assert [str(record.cell) for record in before.cells if record.valid] == [CELL]
     finished = megatok("run", "--resume", run_id, "--json")
     assert finished.rc == 0
@@ -89,7 +93,7 @@ def test_disk_is_full_while_results_and_reports_are_written(aftermath: Aftermath
     disk = aftermath.home / "runs"
     with small_disk(disk):
         runner = Runner("run", recipe(tmp_path), "--id", run_id, "--json")
-        runner.said("measure")
+        runner.said("measure cell 1")
         fill(disk)
         done = runner.end()
     assert done.rc == 1
@@ -102,6 +106,7 @@ def test_disk_is_full_while_results_and_reports_are_written(aftermath: Aftermath
     assert not aftermath.processes()
 
 
+@pytest.mark.slow  # Pulumi tries for half a minute to write its state; tests/infra/test_teardown.py has the quick one
 def test_ledger_cannot_be_written_any_more(aftermath: Aftermath, tmp_path: Path, run_id: str) -> None:
     """Nodes go all the same; that is proven once there is room again."""
     fault("host_key_changed")
@@ -112,7 +117,7 @@ def test_ledger_cannot_be_written_any_more(aftermath: Aftermath, tmp_path: Path,
     done = runner.end()
     assert done.rc == 7
     assert "cannot take a line: File too large" in done.complaint()
-    assert f"go on with: megatok down {run_id}" in done.complaint()
+    assert f"megatok down {run_id} goes on" in done.complaint()
     assert list(aftermath.bills().values()) == [False]
     down = megatok("down", run_id)
     assert down.rc == 0, down.err

@@ -23,6 +23,8 @@ MARGIN_S = 1.5
 @pytest.mark.parametrize("phase", PHASES)
 def test_ctrl_c_at_a_terminal(aftermath: Aftermath, tmp_path: Path, run_id: str, phase: str) -> None:
     """Pressed twice: the second one does not skip the teardown."""
+    if phase == "destroy":
+        fault("host_key_changed")  # there sooner, and a stop weighs more than what else went wrong
     runner = Runner("run", recipe(tmp_path), "--id", run_id, terminal=True)
     reach(runner, aftermath, phase)
     runner.press_ctrl_c()
@@ -36,10 +38,12 @@ def test_ctrl_c_at_a_terminal(aftermath: Aftermath, tmp_path: Path, run_id: str,
     aftermath.nothing(run_id)
 
 
-@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize(
+    "phase",
+    # The others are slow: what a phase does with a stop is tested above, and here that this signal is one.
+    [phase if phase == "measure" else pytest.param(phase, marks=pytest.mark.slow) for phase in PHASES],
+)
 def test_sigterm(aftermath: Aftermath, tmp_path: Path, run_id: str, phase: str) -> None:
-    if phase == "destroy":
-        fault("host_key_changed")  # there sooner, and a stop weighs more than what else went wrong
     runner = Runner("run", recipe(tmp_path), "--id", run_id)
     reach(runner, aftermath, phase)
     runner.signal(signal.SIGTERM)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -111,6 +112,20 @@ def test_lost_ledger_is_no_hindrance(plugin: Plugin, tmp_path: Path) -> None:
     made = plugin.commit()
     receipt = teardown(RUN, (tmp_path / "new").as_uri())
     assert (receipt.proven, [line.resource.id for line in receipt.lines]) == (True, [made.id])
+
+
+def test_ledger_that_takes_no_line_keeps_no_node_up(plugin: Plugin, home: Path) -> None:
+    plugin.commit()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, ((home / "ledger" / "ledger.jsonl").stat().st_size, before[1]))
+    try:
+        receipt = down()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not receipt.proven
+    assert "cannot take a line: File too large" in receipt.unproven[0]
+    assert CLOUD.inventory() == ()
+    assert_nothing_left(down())
 
 
 def test_intent_that_made_nothing_is_released(plugin: Plugin) -> None:
