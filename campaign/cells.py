@@ -86,10 +86,11 @@ def _cell(field: Field, placement: Placement, watch: Sequence[Launch], cell: Cel
     into = run.folder.path / "cells" / str(cell)
     with run.phase("measure", f"cell {len(run.cells) + 1} of {count}: {cell}; {run.money_line()}"):
         began = datetime.now(UTC)
-        done = measure(
-            field.inventory, field.facts, client, watch, secrets=phases.secrets(run, watch),
-            limit_s=CELL_LIMIT_S, into=into, cancel=run.stop.event,
-        )  # fmt: skip
+        with phases.unfit("measure"):
+            done = measure(
+                field.inventory, field.facts, client, watch, secrets=phases.secrets(run, watch),
+                limit_s=CELL_LIMIT_S, into=into, cancel=run.stop.event,
+            )  # fmt: skip
         run.client_s += (done.ended_at - done.started_at).total_seconds()
         run.stop.check()
         requests = _requests(into)

@@ -63,7 +63,7 @@ def needs(plan: Plan) -> tuple[str, ...]:
 def prepared(run: Run, inventory: Inventory, plan: Plan) -> dict[str, Facts]:
     """Look at the nodes, then install what the plan needs and they lack."""
     with run.phase("prepare"):
-        with _unfit("prepare"):
+        with unfit("prepare"):
             facts = probe.probe(inventory.nodes, cancel=run.stop.event)
             model = load.model(run.campaign.model)
             changes = prepare.prepare(inventory.nodes, facts, needs(plan), model, cancel=run.stop.event)
@@ -90,7 +90,7 @@ def require(checks: Sequence[Check], what: str) -> None:
 
 
 @contextlib.contextmanager
-def _unfit(phase: str) -> Iterator[None]:
+def unfit(phase: str) -> Iterator[None]:
     """A node that cannot be worked with is not fit: GateFailed."""
     try:
         yield
@@ -102,7 +102,7 @@ def serving(run: Run, inventory: Inventory, facts: Mapping[str, Facts], launches
     """Start the processes that do not run yet, and wait until each is healthy."""
     if launches:
         with run.phase("serve", ", ".join(launch.name for launch in launches)):
-            with _unfit("serve"):
+            with unfit("serve"):
                 serve.start(inventory, facts, launches, secrets(run, launches), cancel=run.stop.event)
             run.stop.check()
 
@@ -130,7 +130,7 @@ def answers(run: Run, inventory: Inventory, facts: Mapping[str, Facts], placemen
         expected = forecast(campaign, placement.layout, concurrency=1)
         floor = expected.output_tok_per_s * campaign.smoke_floor_share
         key = run.folder.api_key()
-        with _unfit("smoke"):
+        with unfit("smoke"):
             checks = smoke.smoke(inventory, facts, placement, campaign.model, floor, key, cancel=run.stop.event)
     require(checks, "smoke")
     return checks
