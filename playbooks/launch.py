@@ -77,6 +77,15 @@ done
 true
 """
 
+# Every second, while figures are taken: reads no process but the leaders, 2 ms of processor time instead of 30.
+_ENDED = """for name in "${names[@]}"; do
+  own "$name"
+  line=
+  [ -z "$pid" ] || [ -e "$name/rc" ] || read -r line 2>/dev/null <"/proc/$pid/stat"
+  [[ -n $line && $line != *") Z "* ]] || printf '%s\t' "$name"
+done
+"""
+
 # Signals go to each process of the session, so that those in a process group of their own get them too.
 _STOP = """left() {
   scan
@@ -158,6 +167,13 @@ def start(
 def status(host: Host, run: str, names: Sequence[str]) -> dict[str, Status]:
     """How each of `names` is, in one round trip; those never started are dead, without an exit code."""
     return _statuses(host.run(_look(run, names) + _STATUS).out, names)
+
+
+def ended(host: Host, run: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Those of `names` that have ended or were never started, whatever they left behind. Cheap enough to ask often."""
+    listed = " ".join(map(shlex.quote, names))
+    never = f"[ -d ~/{ROOT}/{run} ] || {{ echo {listed}; exit; }}\n"
+    return tuple(host.run(never + _look(run, names) + _ENDED).out.split())
 
 
 def stop(host: Host, run: str, names: Sequence[str], *, grace_s: float = 5.0) -> None:

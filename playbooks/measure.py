@@ -21,7 +21,6 @@ from playbooks import launch, serve
 from playbooks.archive import unpack
 from playbooks.clock import Clock
 from playbooks.environments import fills, with_files
-from playbooks.launch import Status
 from playbooks.run import Host, on_all
 from spec.errors import ConnectionLost, Interrupted, NodeError
 from spec.facts import Facts
@@ -74,16 +73,16 @@ def measure(
     cancel = cancel or threading.Event()
     try:
         _on(node, lambda host: _begin(host, inventory.run, client, facts[node.name], secrets), STEP_S, cancel)
-        measured = _watched(inventory, client, watch, limit_s, cancel)
+        measured, is_done = _watched(inventory, client, watch, limit_s, cancel)
     finally:
         # What cannot be reached here is ended with its node.
         with contextlib.suppress(NodeError):
             _on(node, lambda host: launch.stop(host, inventory.run, [client.name]), STEP_S)
     try:
-        note = _on(node, lambda host: _fetch(host, inventory.run, client.name, into, measured.rc), FETCH_S, cancel)
+        rc, note = _on(node, lambda host: _fetch(host, inventory.run, client.name, into), FETCH_S, cancel)
     except NodeError as error:
-        note = f"its files cannot be had: {error}"
-    return replace(measured, note=note)
+        rc, note = None, f"its files cannot be had: {error}"
+    return replace(measured, rc=rc if is_done else None, note=note)
 
 
 def _on(node: Node, task: Callable[[Host], T], limit_s: float, cancel: threading.Event | None = None) -> T:
@@ -99,41 +98,39 @@ def _begin(host: Host, run: str, client: Launch, facts: Facts, secrets: Mapping[
 
 def _watched(
     inventory: Inventory, client: Launch, watch: Sequence[Launch], limit_s: float, cancel: threading.Event
-) -> Measured:
-    """Look every second until the client has ended, or must be."""
+) -> tuple[Measured, bool]:
+    """Look every second until the client has ended (True), or must be."""
     began, deadline_s, clock = datetime.now(UTC), time.monotonic() + limit_s, Clock()
     heard_s = {each.name: time.monotonic() for each in (client, *watch)}
-
-    def measured(rc: int | None, dead: tuple[str, ...]) -> Measured:
-        return Measured(rc, began, datetime.now(UTC), dead, clock.lost_s)
-
     while True:
         now = _look(inventory, (client, *watch), cancel)
         heard_s |= dict.fromkeys(now, time.monotonic())
-        dead = tuple(each.name for each in watch if each.name in now and not now[each.name].alive)
-        dead += tuple(name for name, at_s in heard_s.items() if time.monotonic() - at_s > SILENCE_S)
-        ended = client.name in now and not now[client.name].alive
-        if ended or dead or time.monotonic() > deadline_s:
-            return measured(now[client.name].rc if ended else None, dead)
+        silent = {name for name, at_s in heard_s.items() if time.monotonic() - at_s > SILENCE_S}
+        ended = {name for name, has_ended in now.items() if has_ended}
+        dead = tuple(sorted(silent | ended - {client.name}))
+        if client.name in ended or dead or time.monotonic() > deadline_s:
+            return Measured(None, began, datetime.now(UTC), dead, clock.lost_s), client.name in ended
         if clock.rest(POLL_S, cancel):
             raise Interrupted(f"stopped while {client.name} was at work")
 
 
-def _look(inventory: Inventory, launches: Sequence[Launch], cancel: threading.Event) -> dict[str, Status]:
-    """By name; those on a node that does not answer are left out."""
+def _look(inventory: Inventory, launches: Sequence[Launch], cancel: threading.Event) -> dict[str, bool]:
+    """Whether each has ended; those on a node that does not answer are left out."""
 
-    def one(host: Host, mine: Sequence[Launch]) -> dict[str, Status]:
+    def one(host: Host, mine: Sequence[Launch]) -> dict[str, bool]:
+        names = [each.name for each in mine]
         try:
-            return launch.status(host, inventory.run, [each.name for each in mine])
+            ended = launch.ended(host, inventory.run, names)
         except ConnectionLost:
             return {}
+        return {name: name in ended for name in names}
 
     found = serve.by_node(inventory, launches, one, STEP_S, cancel)
-    return {name: status for statuses in found.values() for name, status in statuses.items()}
+    return {name: has_ended for looks in found.values() for name, has_ended in looks.items()}
 
 
-def _fetch(host: Host, run: str, name: str, into: Path, rc: int | None) -> str:
-    """Its files, as far as there are any; the end of its log where it did not end well."""
+def _fetch(host: Host, run: str, name: str, into: Path) -> tuple[int | None, str]:
+    """Bring its files, as far as there are any. Its exit code, and the end of its log where that is not 0."""
     folder = launch.folder(run, name)
     packed = f"{folder}/{ARTIFACTS}.tar.gz"
     done = host.run(
@@ -142,4 +139,5 @@ def _fetch(host: Host, run: str, name: str, into: Path, rc: int | None) -> str:
     into.mkdir(parents=True, exist_ok=True)
     if done.rc == 0:
         unpack(host.get(packed), into)
-    return "" if rc == 0 else launch.tail(host, run, name, lines=TAIL_LINES).rstrip()
+    rc = launch.status(host, run, [name])[name].rc
+    return rc, "" if rc == 0 else launch.tail(host, run, name, lines=TAIL_LINES).rstrip()

@@ -57,13 +57,12 @@ def stop(inventory: Inventory, names: Sequence[str]) -> None:
 def dead(inventory: Inventory, launches: Sequence[Launch]) -> tuple[str, ...]:
     """Those that do not run; all of a node that does not answer."""
 
-    def one(host: Host, mine: Sequence[Launch]) -> list[str]:
+    def one(host: Host, mine: Sequence[Launch]) -> tuple[str, ...]:
         names = [each.name for each in mine]
         try:
-            now = launch.status(host, inventory.run, names)
+            return launch.ended(host, inventory.run, names)
         except ConnectionLost:
-            return names
-        return [name for name in names if not now[name].alive]
+            return tuple(names)
 
     found = by_node(inventory, launches, one, LOOK_S)
     return tuple(name for names in found.values() for name in names)

@@ -206,3 +206,19 @@ def test_systemd_gets_a_unit_and_is_asked_to_stop_it(fleet: Fleet, host_node: No
         f"systemctl {whose}stop --no-block megatok-r1-server",
         f"systemctl {whose}kill -s KILL megatok-r1-server",
     ]
+
+
+def test_ended_is_told_whatever_is_left_behind(host_node: Node) -> None:
+    def ended() -> tuple[str, ...]:
+        return on(host_node, lambda host: launch.ended(host, RUN, ["server", "never"]))
+
+    assert ended() == ("server", "never")
+    begin(host_node, sleeper(script="sleep 30 & sleep 1"))
+    assert ended() == ("never",)
+    for _ in range(100):
+        if "server" in ended():
+            break
+        time.sleep(0.1)
+    assert ended() == ("server", "never")
+    assert look(host_node).alive
+    end(host_node)
