@@ -11,9 +11,10 @@ from campaign.folder import RunFolder, known
 from campaign.run import Run, Say
 from campaign.steps import tear_down
 from infra import stack
+from infra.clouds import CLOUDS, cloud
 from infra.teardown import teardown
 from money.ledger import Ledger
-from spec.errors import MegatokError, RecipeError
+from spec.errors import CloudError, MegatokError, RecipeError
 from spec.home import ledger_address
 from spec.receipt import Receipt
 
@@ -47,9 +48,19 @@ def down(name: str, say: Say) -> Receipt:
     run = _opened(name, say)
     if run is not None:
         return tear_down(run)
-    if name not in Ledger(ledger_address()).runs() and name not in stack.stacks():
-        raise RecipeError(f"no run {name!r}: no folder, no stack and no ledger entry has that name; see: megatok ls")
+    if not (name in Ledger(ledger_address()).runs() or name in stack.stacks() or _is_tagged(name)):
+        raise RecipeError(
+            f"no run {name!r}: no folder, stack, ledger entry or cloud's tag has that name; see: megatok ls"
+        )
     return _by_tags(name, say)
+
+
+def _is_tagged(name: str) -> bool:
+    """Whether some cloud has anything of that run; also where one does not answer, since then nobody can say no."""
+    try:
+        return any(cloud(each).inventory(name) for each in CLOUDS)
+    except CloudError:
+        return True
 
 
 def _opened(name: str, say: Say) -> Run | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import resource
+import shutil
 import socket
 import subprocess
 import sys
@@ -61,6 +62,19 @@ def test_stopped_from_another_terminal_and_resumed(aftermath: Aftermath, tmp_pat
     assert resumed.rc == 0, resumed.err
     assert [str(record.cell) for record in aftermath.document(run_id).cells if record.valid] == [CELL]
     aftermath.nothing(run_id, nodes=2)
+
+
+def test_all_but_the_cloud_s_tags_is_lost(aftermath: Aftermath, tmp_path: Path, run_id: str) -> None:
+    assert megatok("up", recipe(tmp_path), "--id", run_id).rc == 0
+    for lost in ("ledger", "state", "runs"):
+        shutil.rmtree(aftermath.home / lost)
+    assert run_id in megatok("status").out
+    down = megatok("down", run_id, "--json")
+    assert down.rc == 0
+    assert Receipt.model_validate_json(json.dumps(json.loads(down.out)["data"])).proven
+    assert list(aftermath.bills().values()) == [False]
+    assert megatok("status").out.strip() == "nothing stands"
+    assert megatok("down", "never-was").rc == 2
 
 
 def test_stack_that_is_locked_and_whose_passphrase_is_lost(aftermath: Aftermath, tmp_path: Path, run_id: str) -> None:
