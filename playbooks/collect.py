@@ -23,7 +23,7 @@ def _collect(host: Host, run: str, into: Path) -> None:
     folder = f"{ROOT}/{run}"
     script = (
         f"cd ~/{folder} 2>/dev/null || exit 0\n"
-        f"tar czf ../{run}.part --exclude=env --exclude=artifacts --exclude='artifacts.tar.gz' . || [ $? = 1 ]\n"
+        f"tar czf ../{run}.part --exclude=env --exclude=artifacts --exclude=artifacts.tar.gz . || [ $? = 1 ] || exit\n"
         f"mv ../{run}.part {PACKED} && echo packed"
     )  # 1: a log grew while it was read
     if "packed" not in host.run(script, limit_s=LIMIT_S).out:

@@ -6,7 +6,10 @@ import io
 import tarfile
 from pathlib import Path
 
+import pytest
+
 from playbooks.archive import unpack
+from spec.errors import NodeError
 
 
 def _packed(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
@@ -27,6 +30,13 @@ def _link(name: str, target: str) -> tarfile.TarInfo:
 def test_files_arrive_in_their_folders(tmp_path: Path) -> None:
     unpack(_packed((tarfile.TarInfo("./server/log"), b"hello")), tmp_path / "logs")
     assert (tmp_path / "logs" / "server" / "log").read_bytes() == b"hello"
+
+
+@pytest.mark.parametrize("keep", [0, 10, 40])
+def test_an_archive_that_was_cut_short_is_told(tmp_path: Path, keep: int) -> None:
+    whole = _packed((tarfile.TarInfo("log"), b"hello" * 1000))
+    with pytest.raises(NodeError, match="no archive"):
+        unpack(whole[:keep], tmp_path)
 
 
 def test_nothing_is_written_elsewhere(tmp_path: Path) -> None:
