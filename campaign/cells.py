@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from playbooks.measure import Measured, measure
 from report.checks import Window, checks, valid
 from report.figures import figures
 from report.prices import usd_per_million
+from spec import clock
 from spec.errors import GateFailed, MegatokError, NodeError, ResultInvalid
 from spec.facts import Facts
 from spec.inventory import Inventory
@@ -68,7 +69,7 @@ def _front(field: Field, boot: Boot, front: Front, cells: Sequence[CellKey]) -> 
         field.run.fail(error)
         for cell in cells:
             if str(cell) not in field.run.cells:
-                _keep(field, _record(field, cell, datetime.now(UTC), (), _never(error), ()))
+                _keep(field, _record(field, cell, clock.now(), (), _never(error), ()))
     finally:
         phases.stopped(field.run, field.inventory, gateway)
 
@@ -85,7 +86,7 @@ def _cell(field: Field, placement: Placement, watch: Sequence[Launch], cell: Cel
     client = aiperf.launch(cell, placement, run.campaign, key=True)
     into = run.folder.path / "cells" / str(cell)
     with run.phase("measure", f"cell {len(run.cells) + 1} of {count}: {cell}; {run.money_line()}"):
-        began = datetime.now(UTC)
+        began = clock.now()
         with phases.unfit("measure"):
             done = measure(
                 field.inventory, field.facts, client, watch, secrets=phases.secrets(run, watch),
@@ -128,7 +129,7 @@ def _record(
     found: tuple[Check, ...],
     launches: Sequence[Launch],
 ) -> Record:
-    run, ended = field.run, datetime.now(UTC)
+    run, ended = field.run, clock.now()
     campaign = run.campaign
     usd = _node_usd(field.inventory, (ended - began).total_seconds())
     counted = figures(requests)

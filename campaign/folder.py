@@ -9,12 +9,11 @@ import os
 import re
 import secrets
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 from infra import stack
 from report.write import load as read_document
-from spec import load
+from spec import clock, load
 from spec.errors import MegatokError, RecipeError
 from spec.home import home
 from spec.inventory import Inventory
@@ -138,7 +137,7 @@ class RunFolder:
 def mint(name: str) -> str:
     """A new run id: the recipe's name, the time and four random letters."""
     stem = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")[:24] or "run"
-    return f"{stem}-{datetime.now(UTC):%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    return f"{stem}-{clock.now():%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
 def folders() -> tuple[RunFolder, ...]:

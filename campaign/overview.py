@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from decimal import Decimal
 
 from campaign.folder import RunFolder, folders
@@ -12,10 +11,10 @@ from infra.clouds import CLOUDS, cloud
 from money.account import account
 from money.budget import spend
 from money.ledger import Ledger
+from spec import clock
 from spec.errors import MegatokError
 from spec.home import ledger_address
 from spec.inventory import Inventory
-from spec.ledger import Resource
 
 
 @dataclass(frozen=True)
@@ -51,17 +50,12 @@ def _machines() -> tuple[dict[str, int], list[str]]:
     notes = []
     for name in CLOUDS:
         try:
-            for resource in cloud(name).inventory():
-                if resource.kind == "machine":
-                    counts[_run_of(resource)] = counts.get(_run_of(resource), 0) + 1
+            for item in cloud(name).inventory():
+                if item.resource.kind == "machine":
+                    counts[item.run] = counts.get(item.run, 0) + 1
         except MegatokError as error:
             notes.append(f"{name}: {error}")
     return counts, notes
-
-
-def _run_of(resource: Resource) -> str:
-    """A node is called RUN-INDEX."""
-    return resource.name.rpartition("-")[0] or resource.id
 
 
 def _standing(name: str, ledger: Ledger, machines: int, notes: list[str]) -> Standing:
@@ -71,7 +65,7 @@ def _standing(name: str, ledger: Ledger, machines: int, notes: list[str]) -> Sta
     inventory = folder.inventory() or stack.inventory(name)
     ends = [node.expires_at for node in inventory.nodes if node.expires_at] if inventory else []
     phase = folder.last_line() if owner else "no runner"
-    over = bool(ends) and min(ends) < datetime.now(UTC)
+    over = bool(ends) and min(ends) < clock.now()
     note = "lifetime is over; settle with: megatok down " + name if over and not machines else ""
     return Standing(
         run=name,
@@ -89,7 +83,7 @@ def _running_usd(inventory: Inventory | None, machines: int) -> Decimal:
     """Hours so far of nodes that still run, x price."""
     if inventory is None or not machines:
         return Decimal(0)
-    now = datetime.now(UTC)
+    now = clock.now()
     return sum(
         (node.usd_per_hour * Decimal((now - node.created_at).total_seconds()) / 3600 for node in inventory.nodes),
         Decimal(0),

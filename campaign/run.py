@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from campaign.stop import Stop
 from infra.stack import StackSettings
 from money.budget import spend
 from money.ledger import Ledger
+from spec import clock
 from spec.errors import MegatokError
 from spec.home import ledger_address
 from spec.inventory import Inventory
@@ -69,7 +70,7 @@ class Run:
         text = f"[{elapsed // 60:02d}:{elapsed % 60:02d}] {line}"
         self.tell(text)
         with contextlib.suppress(OSError), (self.folder.path / "progress.log").open("a") as file:
-            file.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {text}\n")
+            file.write(f"{clock.now():%Y-%m-%dT%H:%M:%SZ} {text}\n")
 
     def note(self, line: str) -> None:
         """A line for the log alone."""
@@ -91,7 +92,7 @@ class Run:
         inventory = self.folder.inventory()
         if self.receipt is not None or inventory is None:
             return settled
-        now = datetime.now(UTC)
+        now = clock.now()
         return settled + sum(
             (node.usd_per_hour * Decimal((now - node.created_at).total_seconds()) / 3600 for node in inventory.nodes),
             Decimal(0),
@@ -108,7 +109,7 @@ class Run:
     def phase(self, name: str, detail: str = "") -> Iterator[None]:
         """Time a phase, say that it begins, and keep the run's document current."""
         self.say(f"{name} {detail}".rstrip())
-        began, at, client_s = time.monotonic(), datetime.now(UTC), self.client_s
+        began, at, client_s = time.monotonic(), clock.now(), self.client_s
         try:
             yield
         finally:

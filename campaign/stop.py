@@ -8,9 +8,10 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from types import FrameType
 
+from spec import clock
 from spec.errors import Interrupted, MegatokError
 
 TICK_S = 0.5
@@ -71,7 +72,7 @@ class Stop:
                 self.ask(self._signals.get(timeout=TICK_S))
             now, due = time.time(), _due(deadline)
             slept, last = now - last, now
-            if self.event.is_set() or self.tearing_down or due is None or datetime.now(UTC) < due:
+            if self.event.is_set() or self.tearing_down or due is None or clock.now() < due:
                 continue
             self.ask("deadline reached" + (f" after standing still for {slept:.0f} s" if slept > ASLEEP_S else ""))
 

@@ -9,12 +9,14 @@ from decimal import Decimal
 from typing import Literal, Protocol
 
 from spec.inventory import Ports, Switch
-from spec.ledger import Resource
+from spec.ledger import Resource, Scope
 from spec.recipe import Cluster, SshHost
 
 TAG_RUN = "megatok-run"
 TAG_TOKEN = "megatok-token"
 TAG_EXPIRES = "megatok-expires"
+TAG_LEDGER = "megatok-ledger"
+"""`spec.home.ledger_mark` of the ledger that the thing is accounted in."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,24 @@ class Capabilities:
     create_limit_s: float
     """Longest that a create may take, from call to a node that answers SSH."""
     kinds: tuple[str, ...] = ("machine",)
-    """Billable kinds that `inventory` lists."""
+    """Billable kinds that `inventory` lists, in the order in which they can be deleted: one may hold those after it."""
+    guest_timer: bool = False
+    """Runs `user_data` at first boot, and powering off ends the bill: the node's own timer is a switch too."""
     spot: bool = False
     fabric: str = ""
+
+
+@dataclass(frozen=True)
+class Extra:
+    """What a node costs beside its hours; each amount 0 where it does not apply."""
+
+    kind: str
+    """disk, address, fee, egress, ..."""
+    usd_per_hour: Decimal = Decimal(0)
+    usd_once: Decimal = Decimal(0)
+    """Paid up front, whatever the lifetime."""
+    usd_per_gib: Decimal = Decimal(0)
+    """Of what the run moves: weights in, results out."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +64,12 @@ class Offer:
     node_type: str
     gpu: str
     gpus: int
-    usd_per_hour: Decimal
+    usd_per_hour: Decimal | None
+    """None: the cloud does not say, and then it is not taken."""
     as_of: datetime
+    currency: str = "USD"
+    extras: tuple[Extra, ...] = ()
+    """Per node."""
 
 
 @dataclass(frozen=True)
@@ -64,19 +85,42 @@ class CreateRequest:
     gpus: int = 0
     """GPUs that the recipe says a node has, for a cloud that cannot tell; else the offer says it."""
     hosts: tuple[SshHost, ...] = ()
+    user_data: str = ""
+    """Script of the first boot, for a cloud with `ttl="guest"` or `guest_timer`: it arms the node's own switch."""
     tags: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Machine:
-    """A cloud's answer about one machine. Times are the cloud's own."""
+State = Literal["pending", "running", "stopping", "terminated"]
 
-    id: str
-    name: str
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """A cloud's answer about one billable thing. Times are the cloud's own, tags ours."""
+
+    resource: Resource
     run: str
     token: str
-    state: Literal["pending", "running", "stopping", "terminated"]
-    region: str
+    ledger: str
+    state: State
+    usd_per_hour: Decimal
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    expires_at: datetime | None
+
+    @property
+    def id(self) -> str:
+        return self.resource.id
+
+    @property
+    def name(self) -> str:
+        return self.resource.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine(Item):
+    """A machine has more to tell than a disk."""
+
     node_type: str
     gpus: int
     host: str
@@ -84,11 +128,6 @@ class Machine:
     user: str
     host_key: str
     ports: Ports
-    usd_per_hour: Decimal
-    created_at: datetime
-    started_at: datetime | None
-    ended_at: datetime | None
-    expires_at: datetime | None
     key_file: str = ""
     """Key that opens it, where it is not the run's own."""
 
@@ -112,20 +151,26 @@ class Cloud(Protocol):
     def find(self, token: str) -> tuple[Machine, ...]:
         """Machines that exist under this token, also those still being made."""
 
-    def read(self, id: str) -> Machine | None:
-        """The machine, also a terminated one as long as the cloud remembers it."""
+    def read(self, resource: Resource) -> Item | None:
+        """The thing, also an ended one as long as the cloud remembers it."""
 
-    def delete(self, id: str) -> None:
-        """Ask for its end; absent already is success. Returns before it is gone."""
+    def delete(self, resource: Resource) -> None:
+        """Ask for its end; absent already is success. Returns before it is gone; NotYetTerminated while in use."""
 
-    def inventory(self, run: str | None = None) -> tuple[Resource, ...]:
+    def inventory(self, run: str | None = None) -> tuple[Item, ...]:
         """Every billable thing that carries our tag (of `run`, or of any run) and is not gone."""
 
     def extend(self, id: str, expires_at: datetime) -> datetime:
-        """Move the end; the cloud's answer to when that now is."""
+        """Move the end of a machine and of all that was made with it; the cloud's answer to when that now is."""
 
     def billed_usd(self, run: str) -> Mapping[str, Decimal]:
-        """The cloud's own figure for each machine of `run`, by id; empty where it gives none."""
+        """The cloud's own figure for each thing of `run`, by id; empty where it gives none."""
+
+    def now(self) -> datetime:
+        """The cloud's own clock: what its times are compared with. Ours may be wrong."""
+
+    def scope(self) -> Scope:
+        """The account that we see, and its regions that `inventory` asks: a reaper's heartbeat names them."""
 
     def switches(self, machine: Machine) -> tuple[Switch, ...]:
         """Dead-man switches of this machine, each as armed or not."""

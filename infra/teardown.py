@@ -12,19 +12,20 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from typing import TypeVar
 
 from infra import orphans
-from infra.cloud import Cloud, Machine
+from infra.cloud import Cloud, Item
 from infra.clouds import CLOUDS, cloud
 from infra.provider.job import patiently, until
 from money import budget, receipt
 from money.account import Key, account, key
 from money.intents import open_intents
 from money.ledger import Ledger
+from spec import clock
 from spec.cost import cost_usd
 from spec.errors import MegatokError, NotYetTerminated
 from spec.ledger import Event, Resource
@@ -77,7 +78,7 @@ class Thing:
 
     resource: Resource
     token: str
-    machine: Machine | None
+    item: Item | None
 
 
 def teardown(run: str, ledger_address: str, *, on_line: Tell = quiet, settle_timeout_s: float = 120) -> Receipt:
@@ -101,7 +102,7 @@ def teardown(run: str, ledger_address: str, *, on_line: Tell = quiet, settle_tim
         simulated=bool(play_money) and all(play_money),
         unproven=[f"{doubt}; megatok down {run} goes on" for doubt in work.doubts.values()],
         ledger=work.ledger,
-        now=datetime.now(UTC),
+        now=clock.now(),
     )
 
 
@@ -147,32 +148,32 @@ def _unsettled(work: Work, where: Cloud) -> tuple[Thing, ...]:
     work.billed |= _ask(work, partial(where.billed_usd, work.run))
     made = _made(work, where)
     ids = {resource.id: resource for resource, _ in made.values()}
-    ids |= {resource.id: resource for resource in _ask(work, partial(where.inventory, work.run))}
+    ids |= {one.id: one.resource for one in _ask(work, partial(where.inventory, work.run))}
     for token in _open(work, where):
-        ids |= {one.id: _resource(where, one) for one in _ask(work, partial(where.find, token))}
+        ids |= {one.id: one.resource for one in _ask(work, partial(where.find, token))}
     for id in work.billed.keys() - ids.keys():
-        if found := _ask(work, partial(where.read, id)):
-            ids[id] = _resource(where, found)
+        if found := _ask(work, partial(where.read, Resource(cloud=where.name, region="", kind="", id=id))):
+            ids[id] = found.resource
     settled = account(work.events, work.run).settled
     wanted = [resource for resource in ids.values() if key(resource) not in settled]
     return tuple(_known(work, where, resource, made.get(key(resource), (resource, ""))[1]) for resource in wanted)
 
 
 def _known(work: Work, where: Cloud, resource: Resource, token: str) -> Thing:
-    machine = _ask(work, partial(where.read, resource.id))
-    token = token or (machine.token if machine else "")
+    item = _ask(work, partial(where.read, resource))
+    token = token or (item.token if item else "")
     if token in account(work.events, work.run).tokens:
-        began = machine.started_at if machine else None
+        began = item.started_at if item else None
         _record(work, partial(budget.commit, work.ledger, work.run, token, (resource,), began))
-    return Thing(resource, token, machine)
+    return Thing(resource, token, item)
 
 
 def _end(work: Work, where: Cloud, thing: Thing) -> bool:
     """Delete it, see it gone, settle it; False where that failed."""
     id, name = thing.resource.id, thing.resource.name
     try:
-        _ask(work, partial(where.delete, id))
-        last = _gone(work, where, id)
+        _ask(work, partial(where.delete, thing.resource))
+        last = _gone(work, where, thing.resource)
         usd = _settle(work, where, thing, last)
     except Exception as error:
         work.doubts[id] = f"{thing.resource.kind} {id} ({name}): {error}"
@@ -183,11 +184,11 @@ def _end(work: Work, where: Cloud, thing: Thing) -> bool:
     return True
 
 
-def _gone(work: Work, where: Cloud, id: str) -> Machine | None:
-    """The machine as the cloud last knew it; None where it has forgotten it."""
+def _gone(work: Work, where: Cloud, resource: Resource) -> Item | None:
+    """The thing as the cloud last knew it; None where it has forgotten it."""
 
-    def ended() -> tuple[Machine | None] | None:
-        now = where.read(id)
+    def ended() -> tuple[Item | None] | None:
+        now = where.read(resource)
         return (now,) if now is None or now.state == "terminated" else None
 
     found = until(lambda: _ask(work, ended), work.left_s)
@@ -196,15 +197,15 @@ def _gone(work: Work, where: Cloud, id: str) -> Machine | None:
     return found[0]
 
 
-def _settle(work: Work, where: Cloud, thing: Thing, last: Machine | None) -> Decimal:
+def _settle(work: Work, where: Cloud, thing: Thing, last: Item | None) -> Decimal:
     """Put on record what it cost by the cloud's own times; where these are lost, by its bill, else at the worst."""
-    machine = last or thing.machine
-    began = machine.started_at if machine else None
-    ended = (last.ended_at if last else None) or datetime.now(UTC)
+    item = last or thing.item
+    began = item.started_at if item else None
+    ended = (last.ended_at if last else None) or _ask(work, where.now)
     if not where.capabilities.billed or (last and not began):
         usd = Decimal(0)  # owned, or never up
-    elif machine and began:
-        usd = cost_usd(machine.usd_per_hour, began, max(began, ended), where.capabilities.billing_step_s)
+    elif item and began:
+        usd = cost_usd(item.usd_per_hour, began, max(began, ended), where.capabilities.billing_step_s)
     else:
         token = account(work.events, work.run).tokens.get(thing.token)
         usd = work.billed.get(thing.resource.id, token.held_usd if token else Decimal(0))
@@ -217,8 +218,8 @@ def _absent_twice(work: Work, where: Cloud) -> bool:
     apart_s = max(where.capabilities.consistency_s, UNKNOWN_S if _open(work, where) else 0.0)
     for listing in range(receipt.SIGHTINGS):
         time.sleep(apart_s if listing else 0)
-        asked_at = datetime.now(UTC)
-        listed = {resource.id for resource in _ask(work, partial(where.inventory, work.run))}
+        asked_at = _ask(work, where.now)
+        listed = {one.id for one in _ask(work, partial(where.inventory, work.run))}
         absent = tuple(resource for resource, _ in _made(work, where).values() if resource.id not in listed)
         if absent:
             _record(work, partial(budget.sighting, work.ledger, work.run, absent, asked_at))
@@ -231,7 +232,7 @@ def _release(work: Work, where: Cloud) -> None:
     """Free what was set aside for creates that made nothing."""
     for token, event in _open(work, where).items():
         on_its_way_until = event.at + timedelta(seconds=where.capabilities.create_limit_s)
-        if event.host != socket.gethostname() and datetime.now(UTC) < on_its_way_until:
+        if event.host != socket.gethostname() and clock.now() < on_its_way_until:
             work.doubts[token] = (
                 f"{token}: process {event.pid} on {event.host} may still be creating it until "
                 f"{on_its_way_until:%H:%M:%S} UTC"
@@ -269,7 +270,3 @@ def _made(work: Work, where: Cloud) -> dict[Key, tuple[Resource, str]]:
         for resource in event.resources
         if resource.cloud == where.name
     }
-
-
-def _resource(where: Cloud, machine: Machine) -> Resource:
-    return Resource(cloud=where.name, region=machine.region, kind="machine", id=machine.id, name=machine.name)

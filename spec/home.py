@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import getpass
+import hashlib
 import os
+import socket
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,5 +26,16 @@ def cache() -> Path:
 
 
 def ledger_address() -> str:
-    """The ledger that commands use unless a stack names another."""
-    return (home() / "ledger").as_uri()
+    """The ledger that commands use unless a stack names another: `MEGATOK_LEDGER`, else a folder of our own."""
+    return os.environ.get("MEGATOK_LEDGER") or (home() / "ledger").as_uri()
+
+
+def ledger_mark(address: str) -> str:
+    """Short name of a ledger, as a tag of what is accounted in it. A folder is one of this machine alone."""
+    place = f"{socket.gethostname()} {address}" if address.startswith("file:") else address
+    return hashlib.sha256(place.encode()).hexdigest()[:16]
+
+
+def owner() -> str:
+    """Whose day and month budgets count: `MEGATOK_OWNER`, else the user's login name."""
+    return os.environ.get("MEGATOK_OWNER") or getpass.getuser()

@@ -34,6 +34,14 @@ class Resource(Spec):
     name: str = ""
 
 
+class Scope(Spec):
+    """What one credential sees of a cloud: where a reaper looks."""
+
+    cloud: str
+    account: str
+    regions: Seq[str] = ()
+
+
 class Event(Spec):
     version: Literal[1] = 1
     seq: Natural

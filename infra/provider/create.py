@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 
-from infra.cloud import TAG_EXPIRES, TAG_RUN, TAG_TOKEN, CreateRequest, Machine, Offer
+from infra.cloud import TAG_EXPIRES, TAG_LEDGER, TAG_RUN, TAG_TOKEN, CreateRequest, Item, Machine, Offer
 from infra.engine.wire import PartialCreate
 from infra.provider.end import end
 from infra.provider.job import Job, Owner, patiently, until
@@ -21,6 +21,7 @@ from infra.provider.state import unknown
 from money import budget, intents
 from spec.cost import worst_case_usd
 from spec.errors import CloudError, Interrupted, MegatokError, NoCapacity
+from spec.home import ledger_mark
 from spec.inventory import Switch
 from spec.ledger import Resource
 
@@ -78,9 +79,11 @@ def _allowed(job: Job, refused: list[str]) -> Iterator[Offer]:
     """Offers in the cloud's order, less those that are too dear or of unknown price; these are told in `refused`."""
     limit = job.inputs.max_usd_per_hour
     for offer in patiently(lambda: job.cloud.offers(job.inputs.node_type, job.inputs.regions)):
-        if limit is not None and offer.usd_per_hour > limit:
+        if offer.usd_per_hour is None or offer.currency != "USD":
+            refused.append(f"{offer.region}: {offer.usd_per_hour or 'no price'} {offer.currency}/h is no price in USD")
+        elif limit is not None and offer.usd_per_hour > limit:
             refused.append(f"{offer.region}: {offer.usd_per_hour} USD/h, above max_usd_per_hour {limit}")
-        elif limit is None and offer.as_of < datetime.now(UTC) - PRICE_AGE:
+        elif limit is None and offer.as_of < patiently(job.cloud.now) - PRICE_AGE:
             refused.append(f"{offer.region}: its price is of {offer.as_of:%Y-%m-%d}; name max_usd_per_hour to bound it")
         else:
             yield offer
@@ -104,6 +107,7 @@ def _worst_usd(job: Job, offer: Offer) -> Decimal:
     capabilities = job.cloud.capabilities
     if not capabilities.billed:
         return Decimal(0)
+    assert offer.usd_per_hour is not None
     each = worst_case_usd(offer.usd_per_hour, job.inputs.whole_life_s, capabilities.billing_step_s)
     return each * job.inputs.count
 
@@ -115,7 +119,7 @@ def _unborn(job: Job, offer: Offer, name: str) -> Resource:
 
 def _request(job: Job, token: str, offer: Offer) -> CreateRequest:
     inputs = job.inputs
-    expires = datetime.now(UTC) + timedelta(seconds=inputs.whole_life_s)
+    expires = patiently(job.cloud.now) + timedelta(seconds=inputs.whole_life_s)
     return CreateRequest(
         run=inputs.run,
         token=token,
@@ -125,7 +129,12 @@ def _request(job: Job, token: str, offer: Offer) -> CreateRequest:
         public_key=inputs.public_key,
         hosts=inputs.hosts,
         gpus=inputs.gpus,
-        tags={TAG_RUN: inputs.run, TAG_TOKEN: token, TAG_EXPIRES: f"{expires:%Y-%m-%dT%H:%M:%SZ}"},
+        tags={
+            TAG_RUN: inputs.run,
+            TAG_TOKEN: token,
+            TAG_EXPIRES: f"{expires:%Y-%m-%dT%H:%M:%SZ}",
+            TAG_LEDGER: ledger_mark(inputs.ledger),
+        },
     )
 
 
@@ -141,7 +150,7 @@ def _salvage(job: Job, token: str, *, lags: bool) -> tuple[Machine, ...]:
             if found:
                 return found
             found = _standing(job, token, lags)
-        end(job, token, {one.id: one for one in (*_ended(job, token), *found)}.values())
+        end(job, token, {one.resource: one for one in (*_ended(job, token), *found)}.values())
         budget.release(job.ledger, job.inputs.run, token, "nothing stands")
     except MegatokError as error:
         raise PartialCreate(token, unknown(token), error) from error
@@ -157,11 +166,11 @@ def _standing(job: Job, token: str, lags: bool) -> tuple[Machine, ...]:
     return found
 
 
-def _ended(job: Job, token: str) -> tuple[Machine, ...]:
+def _ended(job: Job, token: str) -> tuple[Item, ...]:
     """What the token is known to have made, as far as the cloud remembers it: all of it may have ended by itself."""
     commits = (event for event in job.ledger.events(job.inputs.run) if (event.kind, event.token) == ("commit", token))
-    ids = dict.fromkeys(resource.id for event in commits for resource in event.resources)
-    return tuple(machine for id in ids if (machine := patiently(partial(job.cloud.read, id))))
+    made = dict.fromkeys(resource for event in commits for resource in event.resources)
+    return tuple(item for resource in made if (item := patiently(partial(job.cloud.read, resource))))
 
 
 def _running(job: Job, token: str) -> tuple[Machine, ...] | None:
@@ -176,7 +185,7 @@ def _names(machines: tuple[Machine, ...]) -> set[str]:
 
 def _keep(job: Job, token: str, machines: tuple[Machine, ...]) -> Made:
     """Commit, and see that something ends the machines when nobody does; what nothing ends is deleted at once."""
-    run, resources = job.inputs.run, tuple(job.resource(machine) for machine in machines)
+    run, resources = job.inputs.run, tuple(machine.resource for machine in machines)
     began = min(machine.started_at or machine.created_at for machine in machines)
     budget.commit(job.ledger, run, token, resources, began)
     ordered = tuple(sorted(machines, key=lambda machine: job.inputs.names.index(machine.name)))
@@ -185,7 +194,7 @@ def _keep(job: Job, token: str, machines: tuple[Machine, ...]) -> Made:
         _refuse_unarmed(job, token, ordered)
     for machine, armed in zip(ordered, switches):
         for switch in armed:
-            budget.armed(job.ledger, run, token, switch.kind, (job.resource(machine),), switch.fires_at)
+            budget.armed(job.ledger, run, token, switch.kind, (machine.resource,), switch.fires_at)
     return Made(token, ordered, switches)
 
 

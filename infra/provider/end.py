@@ -1,39 +1,40 @@
-"""Ending machines: delete, wait until they are gone, and settle by the cloud's own times. A stop never stops this."""
+"""Ending what was rented: delete, see it gone, and settle by the cloud's own times. A stop never stops this."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 
-from infra.provider.job import Job, Standing, patiently, until
+from infra.cloud import Item
+from infra.provider.job import Job, patiently, until
 from money import budget
 from spec.cost import cost_usd
 from spec.errors import NotYetTerminated
 
 GONE_S = 300.0
-"""Longest wait for a machine that was told to end."""
+"""Longest wait for a thing that was told to end."""
 
 
-def end(job: Job, token: str, standing: Iterable[Standing]) -> None:
+def end(job: Job, token: str, standing: Iterable[Item]) -> None:
     """Delete all, then see each one gone and settle it."""
     ending = tuple(standing)
     for one in ending:
-        patiently(lambda one=one: job.cloud.delete(one.id))  # type: ignore[misc]
+        patiently(lambda one=one: job.cloud.delete(one.resource))  # type: ignore[misc]
     for one in ending:
         _settle(job, token, one, *_gone(job, one))
 
 
-def _gone(job: Job, one: Standing) -> tuple[datetime, datetime]:
+def _gone(job: Job, one: Item) -> tuple[datetime, datetime]:
     """When it began and ended by the cloud's clock, once it is gone; one that the cloud has forgotten ended now."""
 
     def ended() -> tuple[datetime, datetime] | None:
-        last = patiently(lambda: job.cloud.read(one.id))
+        last = patiently(lambda: job.cloud.read(one.resource))
         if last is None:
-            return one.created_at, datetime.now(UTC)
+            return one.started_at or one.created_at, patiently(job.cloud.now)
         if last.state != "terminated":
             return None
-        return last.started_at or last.created_at, last.ended_at or datetime.now(UTC)
+        return last.started_at or last.created_at, last.ended_at or patiently(job.cloud.now)
 
     times = until(ended, GONE_S)
     if times is None:
@@ -43,9 +44,9 @@ def _gone(job: Job, one: Standing) -> tuple[datetime, datetime]:
     return times
 
 
-def _settle(job: Job, token: str, one: Standing, began: datetime, ended: datetime) -> None:
+def _settle(job: Job, token: str, one: Item, began: datetime, ended: datetime) -> None:
     """On record what it cost; settled already is success."""
     ended = max(began, ended)
     capabilities = job.cloud.capabilities
     usd = cost_usd(one.usd_per_hour, began, ended, capabilities.billing_step_s) if capabilities.billed else Decimal(0)
-    budget.settle(job.ledger, job.inputs.run, token, job.resource(one), usd, began, ended)
+    budget.settle(job.ledger, job.inputs.run, token, one.resource, usd, began, ended)

@@ -6,13 +6,13 @@ import threading
 from datetime import timedelta
 from decimal import Decimal
 
-from infra.cloud import Machine
+from infra.cloud import Item
 from infra.clouds import CLOUDS, cloud
 from infra.engine.wire import UNKNOWN, Checked, Difference, Values
 from infra.provider import state as states
 from infra.provider.create import create
 from infra.provider.end import end
-from infra.provider.job import Job, Owner, Standing, patiently
+from infra.provider.job import Job, Owner, patiently
 from infra.provider.ledgers import Ledgers
 from money import budget
 from spec.cost import worst_case_usd
@@ -71,7 +71,7 @@ class NodeGroups:
         job, known = self._job(inputs), GroupState.of(state)
         if not known.nodes:
             return state if patiently(lambda: job.cloud.find(id)) else None
-        machines = [_alive(job, one) for one in known.nodes]
+        machines = [_alive(job, one, known.token) for one in known.nodes]
         if not all(machines):
             return None
         nodes = [
@@ -97,8 +97,8 @@ class NodeGroups:
     def delete(self, id: str, state: Values, inputs: Values) -> None:
         """End what the state names and what carries the token; gone already is success."""
         job, known = self._job(inputs), GroupState.of(state)
-        found = patiently(lambda: job.cloud.find(id))
-        standing: tuple[Standing, ...] = (*known.nodes, *found)
+        named = (job.machine(node, id) for node in known.nodes)
+        standing: tuple[Item, ...] = (*named, *patiently(lambda: job.cloud.find(id)))
         end(job, id, {one.id: one for one in standing}.values())
         if not known.nodes:
             budget.release(job.ledger, job.inputs.run, id, "nothing stands")
@@ -119,9 +119,9 @@ class NodeGroups:
         budget.extend(job.ledger, job.inputs.run, self._ledgers.epoch(job.inputs), known.token, usd)
 
 
-def _alive(job: Job, one: Node) -> Machine | None:
-    found = patiently(lambda: job.cloud.read(one.id))
-    return found if found and found.state in {"pending", "running"} else None
+def _alive(job: Job, one: Node, token: str) -> Item | None:
+    found = job.machine(one, token)
+    return found if found.state in {"pending", "running"} else None
 
 
 def _extended(job: Job, one: Node, more_s: float) -> Node:

@@ -6,14 +6,14 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
-from decimal import Decimal
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-from infra.cloud import Cloud
+from infra.cloud import Cloud, Item
 from money.ledger import Ledger
 from spec.errors import CloudError
 from spec.group import GroupInputs
+from spec.home import ledger_mark
+from spec.inventory import Node
 from spec.ledger import Resource
 
 T = TypeVar("T")
@@ -24,25 +24,6 @@ PATIENCE_S = 120.0
 """How long one call is repeated while the cloud says that trying again can help."""
 
 
-class Standing(Protocol):
-    """What a cloud's machine and an inventory's node both tell of a thing that is billed."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def region(self) -> str: ...
-
-    @property
-    def usd_per_hour(self) -> Decimal: ...
-
-    @property
-    def created_at(self) -> datetime: ...
-
-
 @dataclass(frozen=True)
 class Job:
     """One group in its cloud and its ledger."""
@@ -51,8 +32,22 @@ class Job:
     cloud: Cloud
     ledger: Ledger
 
-    def resource(self, one: Standing) -> Resource:
-        return Resource(cloud=self.cloud.name, region=one.region, kind="machine", id=one.id, name=one.name)
+    def machine(self, node: Node, token: str) -> Item:
+        """A node that was made under `token`, as the cloud knows it; as we do, where the cloud has forgotten it."""
+        resource = Resource(cloud=node.cloud, region=node.region, kind="machine", id=node.id, name=node.name)
+        known = Item(
+            resource=resource,
+            run=self.inputs.run,
+            token=token,
+            ledger=ledger_mark(self.inputs.ledger),
+            state="terminated",
+            usd_per_hour=node.usd_per_hour,
+            created_at=node.created_at,
+            started_at=node.created_at,
+            ended_at=None,
+            expires_at=node.expires_at,
+        )
+        return patiently(lambda: self.cloud.read(resource)) or known
 
 
 @dataclass(frozen=True)

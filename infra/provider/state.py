@@ -17,7 +17,7 @@ def node(inputs: GroupInputs, index: int, machine: Machine, switches: Sequence[S
         id=machine.id,
         index=index,
         cloud=inputs.cloud,
-        region=machine.region,
+        region=machine.resource.region,
         node_type=machine.node_type,
         gpus=machine.gpus,
         host=machine.host,

@@ -9,10 +9,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from infra.cloud import Capabilities, CreateRequest, Machine, Offer
+from infra.cloud import TAG_LEDGER, Capabilities, CreateRequest, Item, Machine, Offer
+from spec import clock
 from spec.errors import MegatokError
 from spec.inventory import Ports, Switch
-from spec.ledger import Resource
+from spec.ledger import Resource, Scope
 from spec.recipe import Cluster
 
 Hook = Callable[[CreateRequest], None]
@@ -67,22 +68,19 @@ class MemoryCloud:
             raise self.dumb
         return tuple(one for one in self.machines.values() if one.token == token and one.state != "terminated")
 
-    def read(self, id: str) -> Machine | None:
-        return self.machines.get(id)
+    def read(self, resource: Resource) -> Item | None:
+        return self.machines.get(resource.id)
 
-    def delete(self, id: str) -> None:
+    def delete(self, resource: Resource) -> None:
         if self.refusals:
             raise self.refusals.pop()
+        id = resource.id
         if id in self.machines and self.machines[id].state != "terminated":
             ended = self.machines[id].created_at + timedelta(seconds=90)
             self.machines[id] = replace(self.machines[id], state="terminated", ended_at=ended)
 
-    def inventory(self, run: str | None = None) -> tuple[Resource, ...]:
-        return tuple(
-            Resource(cloud=self.name, region=one.region, kind="machine", id=one.id, name=one.name)
-            for one in self.machines.values()
-            if one.state != "terminated" and run in (None, one.run)
-        )
+    def inventory(self, run: str | None = None) -> tuple[Item, ...]:
+        return tuple(one for one in self.machines.values() if one.state != "terminated" and run in (None, one.run))
 
     def billed_usd(self, run: str) -> Mapping[str, Decimal]:
         return {}
@@ -91,18 +89,25 @@ class MemoryCloud:
         self.machines[id] = replace(self.machines[id], expires_at=expires_at)
         return expires_at
 
+    def now(self) -> datetime:
+        return clock.now()
+
+    def scope(self) -> Scope:
+        return Scope(cloud=self.name, account="ours", regions=tuple(self.prices))
+
     def switches(self, machine: Machine) -> tuple[Switch, ...]:
         return (Switch(kind="native", armed=self.arms, fires_at=machine.expires_at),)
 
     def _machine(self, request: CreateRequest, name: str) -> Machine:
         now = datetime.now(UTC)
         return Machine(
-            id=f"i-{next(self._ids)}",
-            name=name,
+            resource=Resource(
+                cloud=self.name, region=request.offer.region, kind="machine", id=f"i-{next(self._ids)}", name=name
+            ),
             run=request.run,
             token=request.token,
+            ledger=request.tags.get(TAG_LEDGER, ""),
             state="running",
-            region=request.offer.region,
             node_type=request.offer.node_type,
             gpus=request.offer.gpus,
             host="192.0.2.1",
@@ -110,7 +115,7 @@ class MemoryCloud:
             user="ubuntu",
             host_key="ssh-ed25519 AAAA",
             ports=Ports(first=8000, count=8),
-            usd_per_hour=request.offer.usd_per_hour,
+            usd_per_hour=request.offer.usd_per_hour or Decimal(0),
             created_at=now,
             started_at=now,
             ended_at=None,

@@ -20,6 +20,7 @@ from infra.cloud import CreateRequest, Machine
 from infra.clouds import cloud
 from infra.clouds.local import CLOUD, LocalCloud, program
 from spec.errors import CloudError, MegatokError, NoCapacity, NotYetTerminated, QuotaExceeded, Throttled, Unanswered
+from spec.ledger import Resource
 from tests.infra.conftest import until
 
 PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA test"
@@ -43,8 +44,9 @@ def test_it_is_the_cloud_called_local() -> None:
 
 
 def test_questions_start_nothing_where_there_never_was_a_node() -> None:
-    answers = (CLOUD.inventory(), CLOUD.find("run-0-a1"), CLOUD.read("n-0"), CLOUD.billed_usd("run"))
-    CLOUD.delete("n-0")
+    gone = Resource(cloud="local", region="here", kind="machine", id="n-0")
+    answers = (CLOUD.inventory(), CLOUD.find("run-0-a1"), CLOUD.read(gone), CLOUD.billed_usd("run"))
+    CLOUD.delete(gone)
     assert answers == ((), (), None, {})
     assert program.running() is None
 
@@ -59,17 +61,17 @@ def test_life_of_a_machine() -> None:
     made = create()
     assert (made.name, made.run, made.token, made.state, made.gpus) == ("run-0", "run", "run-0-a1", "running", 1)
     assert CLOUD.find("run-0-a1") == (made,)
-    assert CLOUD.read(made.id) == made
+    assert CLOUD.read(made.resource) == made
     assert [resource.id for resource in CLOUD.inventory("run")] == [made.id]
     assert CLOUD.inventory("other") == ()
-    CLOUD.delete(made.id)
+    CLOUD.delete(made.resource)
     until(lambda: CLOUD.inventory() == ())
-    ended = CLOUD.read(made.id)
+    ended = CLOUD.read(made.resource)
     assert ended is not None
     assert ended.state == "terminated"
     assert ended.ended_at is not None
     assert CLOUD.billed_usd("run")[made.id] > 0
-    CLOUD.delete(made.id)
+    CLOUD.delete(made.resource)
 
 
 def test_native_switch_is_armed_and_moves() -> None:
@@ -79,7 +81,7 @@ def test_native_switch_is_armed_and_moves() -> None:
     assert (switch.kind, switch.armed, switch.fires_at) == ("native", True, made.expires_at)
     later = made.expires_at + timedelta(seconds=30)
     assert CLOUD.extend(made.id, later) == later
-    CLOUD.delete(made.id)
+    CLOUD.delete(made.resource)
     with pytest.raises(CloudError, match="has ended"):
         CLOUD.extend(made.id, later)
 
@@ -121,8 +123,8 @@ def test_refused_delete_can_be_tried_again() -> None:
     made = create()
     fault("delete_refused")
     with pytest.raises(NotYetTerminated):
-        CLOUD.delete(made.id)
-    CLOUD.delete(made.id)
+        CLOUD.delete(made.resource)
+    CLOUD.delete(made.resource)
 
 
 def test_two_starters_get_one_program() -> None:
@@ -137,7 +139,7 @@ def test_killed_program_is_started_again_with_its_nodes() -> None:
     assert endpoint is not None
     os.kill(endpoint.pid, signal.SIGKILL)
     until(lambda: program.running() is None)
-    assert CLOUD.read(made.id) == made
+    assert CLOUD.read(made.resource) == made
     assert program.started().pid != endpoint.pid
 
 

@@ -235,7 +235,7 @@ def test_what_an_orphan_has_made_is_adopted(groups: NodeGroups, cloud: MemoryClo
 
 def test_what_an_orphan_left_half_made_goes_first(groups: NodeGroups, cloud: MemoryCloud) -> None:
     make(groups, count=2)
-    cloud.delete("i-1")
+    cloud.delete(cloud.machines["i-1"].resource)
     id, state = make(NodeGroups(), count=2)
     assert (id, [node["id"] for node in state["nodes"]]) == ("r-0-a2", ["i-3", "i-4"])
     assert {one.id for one in cloud.inventory()} == {"i-3", "i-4"}
@@ -243,7 +243,7 @@ def test_what_an_orphan_left_half_made_goes_first(groups: NodeGroups, cloud: Mem
 
 def test_a_node_that_ended_by_itself_is_paid_and_made_anew(groups: NodeGroups, cloud: MemoryCloud) -> None:
     make(groups, budget_usd="1.1")
-    cloud.delete("i-1")
+    cloud.delete(cloud.machines["i-1"].resource)
     assert make(NodeGroups(), budget_usd="1.1")[0] == "r-0-a2"
     now = spend(Ledger(ledger_address()).events(RUN), RUN)
     assert (now.reserved_usd, now.settled_usd) == (Decimal(1), Decimal("0.033334"))
@@ -271,7 +271,7 @@ def test_what_the_cloud_has_forgotten_is_deleted(groups: NodeGroups, cloud: Memo
 def test_a_node_gone_in_the_cloud_is_read_as_gone(groups: NodeGroups, cloud: MemoryCloud) -> None:
     id, state = make(groups, count=2)
     assert groups.read(id, state, inputs(count=2)) == state
-    cloud.delete("i-2")
+    cloud.delete(cloud.machines["i-2"].resource)
     assert groups.read(id, state, inputs(count=2)) is None
 
 

@@ -65,7 +65,7 @@ def node(machine: Machine) -> Node:
         id=machine.id,
         index=0,
         cloud="ssh",
-        region=machine.region,
+        region=machine.resource.region,
         node_type=machine.node_type,
         gpus=machine.gpus,
         host=machine.host,
@@ -107,17 +107,17 @@ def test_life_of_a_claim(existing: Existing, key_file: Path) -> None:
     assert (made.name, made.state, made.gpus, made.key_file) == ("run-0", "running", 2, str(key_file))
     assert made.usd_per_hour == Decimal("0.05")
     assert CLOUD.find("run-0-a1") == (made,)
-    assert CLOUD.read(made.id) == made
+    assert CLOUD.read(made.resource) == made
     assert [resource.id for resource in CLOUD.inventory("run")] == [made.id]
     assert CLOUD.inventory("other") == ()
-    CLOUD.delete(made.id)
+    CLOUD.delete(made.resource)
     assert CLOUD.inventory() == ()
-    ended = CLOUD.read(made.id)
+    ended = CLOUD.read(made.resource)
     assert ended is not None
     assert ended.state == "terminated"
     assert ended.ended_at is not None
     assert link.run(host, "ls -A") == ""
-    CLOUD.delete(made.id)
+    CLOUD.delete(made.resource)
 
 
 def test_same_token_is_the_same_claim(existing: Existing) -> None:
@@ -131,7 +131,7 @@ def test_host_held_by_a_live_run_is_refused(existing: Existing) -> None:
     with pytest.raises(NoCapacity, match="held by run 'run'"):
         claim(host, run="other")
     assert CLOUD.find("other-0-a1") == ()
-    CLOUD.delete(first.id)
+    CLOUD.delete(first.resource)
     claim(host, run="other")
 
 
@@ -156,7 +156,7 @@ def test_host_of_an_expired_run_is_taken_over_clean(existing: Existing) -> None:
     taken = claim(host, run="other")
     assert taken.state == "running"
     assert found(f"^sleep {seconds}") == ""
-    CLOUD.delete(old.id)
+    CLOUD.delete(old.resource)
     assert link.run(host, "cat .megatok-run/claim").count('"run":"other"') == 1
 
 
@@ -208,7 +208,7 @@ def test_delete_ends_what_was_started_and_nothing_else(existing: Existing, argv:
     made = claim(host)
     start(made, *(part.format(s=f"7{host.port}") for part in argv))
     until(lambda: found(f"^sleep 7{host.port}"))
-    CLOUD.delete(made.id)
+    CLOUD.delete(made.resource)
     assert found(f"^sleep 7{host.port}") == ""
     assert found(f"^sleep 8{host.port}") != ""
     assert link.run(host, "ls -A; cat other/file").split() == ["other", "kept"]
@@ -217,10 +217,10 @@ def test_delete_ends_what_was_started_and_nothing_else(existing: Existing, argv:
 def test_host_that_is_away_at_the_end_is_not_let_go(existing: Existing) -> None:
     made = claim(existing())
     (host,) = LOCAL.find("hosts-host-0")
-    LOCAL.delete(host.id)
+    LOCAL.delete(host.resource)
     until(lambda: LOCAL.inventory() == ())
     with pytest.raises(Unanswered):
-        CLOUD.delete(made.id)
+        CLOUD.delete(made.resource)
     assert [resource.id for resource in CLOUD.inventory("run")] == [made.id]
 
 
@@ -231,7 +231,7 @@ def test_claim_can_be_extended_while_it_is_held(existing: Existing) -> None:
     assert CLOUD.extend(made.id, later) == later
     with pytest.raises(NoCapacity):
         claim(host, run="other")
-    CLOUD.delete(made.id)
+    CLOUD.delete(made.resource)
     with pytest.raises(CloudError, match="no run holds"):
         CLOUD.extend(made.id, later)
 

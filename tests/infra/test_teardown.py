@@ -58,8 +58,7 @@ class Plugin:
 
     def commit(self, index: int = 0) -> Machine:
         made = self.create(index)
-        resource = Resource(cloud="local", region=made.region, kind="machine", id=made.id, name=made.name)
-        budget.commit(self.ledger, RUN, made.token, (resource,), made.started_at)
+        budget.commit(self.ledger, RUN, made.token, (made.resource,), made.started_at)
         return made
 
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any
 
-from infra.cloud import TAG_RUN, TAG_TOKEN, Capabilities, CreateRequest, Machine, Offer
+from infra.cloud import TAG_LEDGER, TAG_RUN, TAG_TOKEN, Capabilities, CreateRequest, Item, Machine, Offer, State
 from infra.clouds.local.program import Absent, call, empty, parsed
 from spec.errors import CloudError, Unanswered
+from spec.home import home
 from spec.inventory import Ports, Switch
-from spec.ledger import Resource
+from spec.ledger import Resource, Scope
 from spec.recipe import Cluster
 
 CREATE_LIMIT_S = 90.0  # 64 nodes at once on two busy cores, with a cloud that needs 5 s for each
 
-State = Literal["pending", "running", "stopping", "terminated"]
 STATES: Mapping[str, State] = {
     "pending": "pending",
     "running": "running",
@@ -44,7 +44,7 @@ class LocalCloud:
         answer = call("GET", "/v1/offers", query={"node_type": node_type})
         found = parsed(answer, offer)
         if not regions:
-            return tuple(sorted(found, key=lambda each: each.usd_per_hour))
+            return tuple(sorted(found, key=lambda each: each.usd_per_hour or 0))
         return tuple(each for region in regions for each in found if each.region == region)
 
     def create(self, request: CreateRequest) -> tuple[Machine, ...]:
@@ -64,27 +64,24 @@ class LocalCloud:
             return ()
         return parsed(call("GET", "/v1/nodes", query={"token": token}), machine)
 
-    def read(self, id: str) -> Machine | None:
+    def read(self, resource: Resource) -> Item | None:
         if empty():
             return None
         try:
-            return parsed([call("GET", f"/v1/nodes/{id}")], machine)[0]
+            return parsed([call("GET", f"/v1/nodes/{resource.id}")], machine)[0]
         except Absent:
             return None
 
-    def delete(self, id: str) -> None:
+    def delete(self, resource: Resource) -> None:
         if not empty():
             with contextlib.suppress(Absent):
-                call("DELETE", f"/v1/nodes/{id}")
+                call("DELETE", f"/v1/nodes/{resource.id}")
 
-    def inventory(self, run: str | None = None) -> tuple[Resource, ...]:
+    def inventory(self, run: str | None = None) -> tuple[Item, ...]:
         if empty():
             return ()
         tag = TAG_RUN if run is None else f"{TAG_RUN}={run}"
-        found = parsed(call("GET", "/v1/nodes", query={"tag": tag}), machine)
-        return tuple(
-            Resource(cloud=self.name, region=each.region, kind="machine", id=each.id, name=each.name) for each in found
-        )
+        return parsed(call("GET", "/v1/nodes", query={"tag": tag}), machine)
 
     def extend(self, id: str, expires_at: datetime) -> datetime:
         try:
@@ -101,6 +98,12 @@ class LocalCloud:
             return {}
         answer = call("GET", "/v1/bill", query={"tag": f"{TAG_RUN}={run}"})
         return dict(parsed(answer["lines"], lambda line: (str(line["id"]), Decimal(line["usd"]))))
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def scope(self) -> Scope:
+        return Scope(cloud=self.name, account=str(home()), regions=("here", "there"))
 
     def switches(self, machine: Machine) -> tuple[Switch, ...]:
         armed = machine.expires_at is not None
@@ -121,12 +124,11 @@ def offer(value: Any) -> Offer:
 
 def machine(value: Any) -> Machine:
     return Machine(
-        id=value["id"],
-        name=value["name"],
+        resource=Resource(cloud="local", region=value["region"], kind="machine", id=value["id"], name=value["name"]),
         run=value["tags"].get(TAG_RUN, ""),
         token=value["token"],
+        ledger=value["tags"].get(TAG_LEDGER, ""),
         state=STATES[value["state"]],
-        region=value["region"],
         node_type=value["node_type"],
         gpus=int(value["gpus"]),
         host=value["host"],

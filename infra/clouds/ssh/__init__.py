@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
-from infra.cloud import Capabilities, CreateRequest, Machine, Offer
+from infra.cloud import Capabilities, CreateRequest, Item, Machine, Offer, State
 from infra.clouds.ssh import claims, link, mark
 from infra.clouds.ssh.claims import Claim
 from infra.clouds.ssh.link import Unreached
+from spec import clock
 from spec.errors import CloudError, Denied, NoCapacity, RecipeError
 from spec.inventory import Ports, Switch
-from spec.ledger import Resource
+from spec.ledger import Resource, Scope
 from spec.recipe import Cluster, SshHost
 
 REGION = "own"
@@ -39,7 +41,7 @@ class SshCloud:
         """One: which hosts there are, the request says."""
         if regions and REGION not in regions:
             return ()
-        now = datetime.now(UTC)
+        now = clock.now()
         return (Offer(self.name, REGION, node_type, gpu="", gpus=0, usd_per_hour=Decimal(0), as_of=now),)
 
     def create(self, request: CreateRequest) -> tuple[Machine, ...]:
@@ -51,22 +53,18 @@ class SshCloud:
     def find(self, token: str) -> tuple[Machine, ...]:
         return tuple(_machine(claim) for claim in claims.held() if claim.token == token)
 
-    def read(self, id: str) -> Machine | None:
-        claim = claims.read(id)
+    def read(self, resource: Resource) -> Item | None:
+        claim = claims.read(resource.id)
         return _machine(claim) if claim else None
 
-    def delete(self, id: str) -> None:
-        claim = claims.read(id)
+    def delete(self, resource: Resource) -> None:
+        claim = claims.read(resource.id)
         if claim and claim.ended_at is None:
             mark.clear(claim)
-            claims.keep(claim.model_copy(update={"ended_at": datetime.now(UTC)}))
+            claims.keep(claim.model_copy(update={"ended_at": clock.now()}))
 
-    def inventory(self, run: str | None = None) -> tuple[Resource, ...]:
-        return tuple(
-            Resource(cloud=self.name, region=REGION, kind="machine", id=claim.id, name=claim.name)
-            for claim in claims.held()
-            if run in (None, claim.run)
-        )
+    def inventory(self, run: str | None = None) -> tuple[Item, ...]:
+        return tuple(_machine(claim) for claim in claims.held() if run in (None, claim.run))
 
     def extend(self, id: str, expires_at: datetime) -> datetime:
         claim = claims.read(id)
@@ -80,12 +78,18 @@ class SshCloud:
     def billed_usd(self, run: str) -> Mapping[str, Decimal]:
         return {}
 
+    def now(self) -> datetime:
+        return clock.now()
+
+    def scope(self) -> Scope:
+        return Scope(cloud=self.name, account=socket.gethostname(), regions=(REGION,))
+
     def switches(self, machine: Machine) -> tuple[Switch, ...]:
         return (Switch(kind="none", armed=False, note="an owned host: nothing is billed, nothing need end it"),)
 
 
 def _claim(request: CreateRequest, name: str, host: SshHost) -> Claim:
-    now = datetime.now(UTC)
+    now = clock.now()
     return Claim(
         id=claims.name_of(request.token, host),
         run=request.run,
@@ -113,20 +117,19 @@ def _taken(claim: Claim) -> Claim:
     except Unreached as error:
         claims.drop(claim)
         raise NoCapacity(f"{error}; take that host out of the recipe, or see to it") from error
-    taken = claim.model_copy(update={"started_at": datetime.now(UTC)})
+    taken = claim.model_copy(update={"started_at": clock.now()})
     claims.keep(taken)
     return taken
 
 
 def _machine(claim: Claim) -> Machine:
-    state = "terminated" if claim.ended_at else "running" if claim.started_at else "pending"
+    state: State = "terminated" if claim.ended_at else "running" if claim.started_at else "pending"
     return Machine(
-        id=claim.id,
-        name=claim.name,
+        resource=Resource(cloud="ssh", region=REGION, kind="machine", id=claim.id, name=claim.name),
         run=claim.run,
         token=claim.token,
-        state=state,  # type: ignore[arg-type]
-        region=REGION,
+        ledger="",
+        state=state,
         node_type=claim.node_type,
         gpus=claim.gpus,
         host=claim.host.address,

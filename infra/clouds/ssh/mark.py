@@ -8,10 +8,11 @@ from __future__ import annotations
 import getpass
 import shlex
 import socket
-from datetime import UTC, datetime
+from datetime import datetime
 
 from infra.clouds.ssh import link
 from infra.clouds.ssh.claims import Claim
+from spec import clock
 from spec.base import Spec
 from spec.errors import CloudError, NoCapacity
 
@@ -112,7 +113,7 @@ def mark(claim: Claim) -> Mark:
 def put(claim: Claim) -> None:
     """Mark the host as the claim's; NoCapacity where a live run holds it. What an expired run left is ended first."""
     standing = _set(claim)
-    if standing.token != claim.token and standing.expires_at < datetime.now(UTC):
+    if standing.token != claim.token and standing.expires_at < clock.now():
         _clear(claim, standing.run, standing.token)
         standing = _set(claim)
     if (standing.token, standing.name) != (claim.token, claim.name):
