@@ -1,4 +1,5 @@
-"""The budget: `reserve -> intent -> commit -> settle`, or `release`. A run never costs more than it was opened with.
+"""The budget: `reserve -> intent -> commit -> settle`, or `release`. A run never costs more than it was opened with,
+and the runs of an owner never more in a UTC day or month than its limits.
 
 Creating asks for the epoch that the caller read when it began, and is refused to an older one (`Fenced`). Telling
 what happened (`commit`, `release`, `armed`, `settle`, `sighting`) is never refused: it is the truth, whoever says it.
@@ -6,13 +7,18 @@ what happened (`commit`, `release`, `armed`, `settle`, `sighting`) is never refu
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from money.account import ZERO, Account, account, key
+from money.account import ZERO, Account, Token, account, key
+from money.books import Books
 from money.ledger import Draft, Ledger
+from money.limits import check_fits
+from money.limits import free_usd as free_of_limits_usd
+from money.periods import FOREVER
+from spec import cost
 from spec.errors import Fenced, MegatokError, OverBudget
 from spec.ledger import Event, Resource
 
@@ -33,17 +39,49 @@ def spend(events: Iterable[Event], run: str) -> Spend:
     return Spend(now.budget_usd, now.reserved_usd, now.settled_usd, now.free_usd)
 
 
-def reserve(ledger: Ledger, run: str, epoch: int, token: str, usd: Decimal) -> None:
-    """Set the worst case aside, before anything is created. Again for the same token: the larger of the two."""
+def free_usd(events: Sequence[Event], run: str, owner: str, now: datetime) -> Decimal:
+    """What may still be set aside, by the run's budget and by its owner's day and month; never below 0."""
+    run_usd = account(events, run).free_usd
+    limits_usd = free_of_limits_usd(events, owner, now)
+    return max(ZERO, run_usd if limits_usd is None else min(run_usd, limits_usd))
+
+
+def affordable_s(
+    events: Sequence[Event], run: str, owner: str, usd_per_hour_all: Decimal, step_s: int, now: datetime
+) -> float:
+    """Seconds that the free money buys at one price for all; inf where it costs nothing.
+
+    Where each node is rounded up apart, or fees are paid up front: `spec.cost.affordable_s` over `free_usd`.
+    """
+    free = free_usd(events, run, owner, now)
+    return cost.affordable_s(free, lambda s: cost.worst_case_usd(usd_per_hour_all, s, step_s), step_s)
+
+
+def reserve(
+    ledger: Ledger,
+    run: str,
+    epoch: int,
+    token: str,
+    usd: Decimal,
+    until: datetime | None = None,
+    since: datetime | None = None,
+) -> None:
+    """Set the worst case aside, before anything is created. Again for the same token: the larger of the two.
+
+    It may bill from `since` (now) to `until` (no end known) at the latest, by the cloud's clock where that is known.
+    """
     _check_amount(usd, token)
 
-    def decide(events: tuple[Event, ...]) -> Draft | None:
-        now = _owned(events, run, epoch)
-        token_now = now.tokens.get(token)
-        if token_now and (token_now.over or token_now.released):
+    def decide(books: Books) -> Draft | None:
+        account_now = _owned(books, run, epoch)
+        before = account_now.tokens.get(token) or Token()
+        if before.over or before.released:
             raise MegatokError(f"attempt {token} is over, and its token spent; take the next attempt")
-        _check_fits(now, run, token, usd - (token_now.reserved_usd if token_now else ZERO))
-        return Draft("reserve", token, usd)
+        more_usd = max(ZERO, usd - before.reserved_usd)
+        _check_fits(account_now, run, token, more_usd)
+        start, end = since or ledger.clock(), until or FOREVER
+        check_fits(books, account_now.owner, token, before, more_usd, start, end, ledger.clock())
+        return Draft("reserve", token, usd, started_at=since, ended_at=until)
 
     ledger.append(run, decide)
 
@@ -51,22 +89,43 @@ def reserve(ledger: Ledger, run: str, epoch: int, token: str, usd: Decimal) -> N
 def intent(ledger: Ledger, run: str, epoch: int, token: str, note: str, resources: tuple[Resource, ...] = ()) -> None:
     """Say that create is about to be called, before it is. Who adopts says it again, to be on record."""
 
-    def decide(events: tuple[Event, ...]) -> Draft | None:
-        _live(_owned(events, run, epoch), token)
+    def decide(books: Books) -> Draft | None:
+        _live(_owned(books, run, epoch), token)
         return Draft("intent", token, resources=resources, note=note)
 
     ledger.append(run, decide)
 
 
-def extend(ledger: Ledger, run: str, epoch: int, token: str, usd: Decimal) -> None:
-    """Set `usd` more aside, before a lifetime is moved."""
+def extend(ledger: Ledger, run: str, epoch: int, token: str, usd: Decimal, until: datetime | None = None) -> None:
+    """Set `usd` more aside, before a lifetime is moved to `until`. Again for the same `until`: the larger of both."""
     _check_amount(usd, token)
 
-    def decide(events: tuple[Event, ...]) -> Draft | None:
-        now = _owned(events, run, epoch)
-        _live(now, token)
-        _check_fits(now, run, token, usd)
-        return Draft("extend", token, usd)
+    def decide(books: Books) -> Draft | None:
+        account_now = _owned(books, run, epoch)
+        before = _live(account_now, token)
+        standing_usd = before.extensions.get(until) if until else None
+        if standing_usd is not None and usd <= standing_usd:
+            return None
+        more_usd = usd - (standing_usd or ZERO)
+        _check_fits(account_now, run, token, more_usd)
+        now = ledger.clock()
+        check_fits(books, account_now.owner, token, before, more_usd, now, until or FOREVER, now)
+        return Draft("extend", token, usd, ended_at=until)
+
+    ledger.append(run, decide)
+
+
+def unextend(ledger: Ledger, run: str, epoch: int, token: str, until: datetime, note: str) -> None:
+    """Give an extension back: the lifetime is known not to have been moved to `until`.
+
+    Refused to an older owner, as creating is: a newer one may have moved it meanwhile.
+    """
+
+    def decide(books: Books) -> Draft | None:
+        account_now = _current(books, run, epoch)
+        token_now = account_now.tokens.get(token)
+        stands = token_now is not None and until in token_now.extensions
+        return Draft("unextend", token, ended_at=until, note=note) if stands else None
 
     ledger.append(run, decide)
 
@@ -74,8 +133,8 @@ def extend(ledger: Ledger, run: str, epoch: int, token: str, usd: Decimal) -> No
 def commit(ledger: Ledger, run: str, token: str, resources: tuple[Resource, ...], started_at: datetime | None) -> None:
     """Say what a create made. Also what was found under the token later."""
 
-    def decide(events: tuple[Event, ...]) -> Draft | None:
-        token_now = account(events, run).tokens.get(token)
+    def decide(books: Books) -> Draft | None:
+        token_now = books.account(run).tokens.get(token)
         if token_now and token_now.committed and {key(resource) for resource in resources} <= token_now.made:
             return None
         return Draft("commit", token, resources=resources, started_at=started_at)
@@ -86,8 +145,8 @@ def commit(ledger: Ledger, run: str, token: str, resources: tuple[Resource, ...]
 def release(ledger: Ledger, run: str, token: str, note: str) -> None:
     """Give the attempt up: free its reservation, but for what it is known to have made and is not settled yet."""
 
-    def decide(events: tuple[Event, ...]) -> Draft | None:
-        token_now = account(events, run).tokens.get(token)
+    def decide(books: Books) -> Draft | None:
+        token_now = books.account(run).tokens.get(token)
         return None if token_now is None or token_now.released else Draft("release", token, note=note)
 
     ledger.append(run, decide)
@@ -117,8 +176,8 @@ def settle(
     """Say what a resource that is gone cost, by the cloud's own times; frees what was set aside beyond that."""
     _check_amount(usd, token)
 
-    def decide(events: tuple[Event, ...]) -> Draft | None:
-        if key(resource) in account(events, run).settled:
+    def decide(books: Books) -> Draft | None:
+        if key(resource) in books.account(run).settled:
             return None
         return Draft("settle", token, usd, (resource,), started_at=started_at, ended_at=ended_at)
 
@@ -132,31 +191,33 @@ def sighting(ledger: Ledger, run: str, resources: tuple[Resource, ...], at: date
 
 def close(ledger: Ledger, run: str, note: str) -> None:
     """End the run: nothing more is reserved. What is still held stays held, and may be settled later."""
-
-    def decide(events: tuple[Event, ...]) -> Draft | None:
-        return Draft("close", note=note) if account(events, run).is_open else None
-
-    ledger.append(run, decide)
+    ledger.append(run, lambda books: Draft("close", note=note) if books.account(run).is_open else None)
 
 
-def _owned(events: tuple[Event, ...], run: str, epoch: int) -> Account:
-    now = account(events, run)
+def _current(books: Books, run: str, epoch: int) -> Account:
+    now = books.account(run)
     if epoch < now.epoch:
         raise Fenced(
             f"run {run!r} has a newer owner (epoch {now.epoch}, ours is {epoch}): nothing more is created here; "
             f"see megatok status {run}"
         )
+    return now
+
+
+def _owned(books: Books, run: str, epoch: int) -> Account:
+    now = _current(books, run, epoch)
     if not now.is_open:
         raise OverBudget(f"run {run!r} has no open budget in the ledger; open it with a budget_usd first")
     return now
 
 
-def _live(now: Account, token: str) -> None:
+def _live(now: Account, token: str) -> Token:
     token_now = now.tokens.get(token)
-    if token_now is None or token_now.over or token_now.released:
+    if token_now is None or token_now.reserved_until is None or token_now.over or token_now.released:
         raise MegatokError(
             f"nothing is reserved under {token}; reserve its worst case first, under a token not yet spent"
         )
+    return token_now
 
 
 def _check_fits(now: Account, run: str, token: str, more_usd: Decimal) -> None:

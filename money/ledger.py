@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import socket
 import threading
@@ -10,15 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
-from money.account import account
-from money.lines import LineFile
+from money.account import Account
+from money.books import Books
+from money.chain import Chain, digest
+from money.store import Store, store
 from spec.errors import MegatokError, RecipeError
-from spec.ledger import Event, EventKind, Resource, read
-
-FILE = "ledger.jsonl"
+from spec.ledger import Event, EventKind, Resource, Scope
+from spec.receipt import Receipt
+from spec.receipt import read as read_receipt
 
 
 @dataclass(frozen=True)
@@ -33,73 +32,90 @@ class Draft:
     started_at: datetime | None = None
     ended_at: datetime | None = None
     at: datetime | None = None
+    owner: str = ""
+    day_usd: Decimal | None = None
+    month_usd: Decimal | None = None
+    scopes: tuple[Scope, ...] = ()
     raises_epoch: bool = False
 
 
-Decide = Callable[[tuple[Event, ...]], Draft | None]
-"""From the run's events so far: what to append, or None where that is already so. It only looks: a ledger whose writers
-race may ask it again."""
+Decide = Callable[[Books], Draft | None]
+"""From what stands so far: what to append, or None where that is already so. It only looks: where writers race, it is
+asked again."""
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
 
 
 class Ledger:
     """One ledger, by address. Safe to share between threads; other processes have a handle of their own."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, *, clock: Callable[[], datetime] = utc_now, where: Store | None = None) -> None:
         self.address = address
-        self._file = LineFile(_folder(address) / FILE)
+        self.clock = clock
+        self._store = where or store(address)
+        self._chain = Chain(self._store)
         self._lock = threading.Lock()
-        self._head = ""
-        self._events: list[Event] = []
-        self._runs: dict[str, list[Event]] = {}
 
     def append(self, run: str, decide: Decide) -> Event | None:
-        """Append what `decide` says; nobody else appends between its look and the write."""
-        with self._lock, self._file.locked(write=True) as descriptor:
-            self._catch_up(descriptor)
-            draft = decide(tuple(self._runs.get(run, ())))
-            if draft is None:
-                return None
-            event = self._event(run, draft)
-            line = event.model_dump_json().encode()
-            self._file.append(descriptor, line)
-            self._keep(event, line)
-            return event
+        """Append what `decide` says; nothing was appended between its look and the write."""
+        with self._lock:
+            while True:
+                with self._store.held(write=True):
+                    self._chain.catch_up()
+                    draft = decide(self._chain.books)
+                    if draft is None:
+                        return None
+                    event = self._event(run, draft)
+                    if self._chain.add(event):
+                        return event
 
     def events(self, run: str | None = None) -> tuple[Event, ...]:
         """All events, or those of one run, in order."""
         with self._lock:
-            self._read()
-            return tuple(self._events if run is None else self._runs.get(run, ()))
+            chain = self._read()
+            return tuple(chain.events if run is None else chain.runs.get(run, ()))
 
     def runs(self) -> tuple[str, ...]:
         """Every run that the ledger names, oldest first."""
         with self._lock:
-            self._read()
-            return tuple(self._runs)
+            return tuple(self._read().runs)
 
     def head(self) -> str:
         """SHA-256 of the last line; empty where there is none."""
         with self._lock:
-            self._read()
-            return self._head
+            return self._read().head
+
+    @property
+    def is_missing(self) -> bool:
+        """It holds no event at all: never used, or lost."""
+        return not self.head()
+
+    def lines(self) -> tuple[bytes, ...]:
+        """Every line as it stands, unread: for who doubts them."""
+        with self._lock, self._store.held(write=False):
+            return tuple(self._chain.lines())
 
     def epoch(self, run: str) -> int:
         """Number of the run's present owner; 0 for a run never opened."""
-        return account(self.events(run), run).epoch
+        with self._lock:
+            return self._read().books.account(run).epoch
 
-    def open(self, run: str, budget_usd: Decimal, note: str = "") -> int:
-        """Give the run its budget; answer its epoch. A closed run opens again; what it spent before still counts."""
+    def open(self, run: str, budget_usd: Decimal, note: str = "", owner: str = "") -> int:
+        """Give the run its budget; answer its epoch. A closed run opens again; what it spent before still counts.
+
+        `owner`: in whose days and months it counts.
+        """
+        if not run:
+            raise RecipeError("a run needs a name; give one")
         if not (budget_usd.is_finite() and budget_usd > 0):
             raise RecipeError(f"budget_usd of run {run!r} is {budget_usd}; give an amount of dollars above 0")
 
-        def decide(events: tuple[Event, ...]) -> Draft | None:
-            now = account(events, run)
-            if now.is_open and now.budget_usd != budget_usd:
-                raise RecipeError(
-                    f"run {run!r} is open with budget_usd {now.budget_usd}, not {budget_usd}; "
-                    f"keep that budget, or end the run first: megatok down {run}"
-                )
-            return None if now.is_open else Draft("open", usd=budget_usd, note=note, raises_epoch=True)
+        def decide(books: Books) -> Draft | None:
+            now = books.account(run)
+            _check_opens(now, run, budget_usd, owner)
+            return None if now.is_open else Draft("open", usd=budget_usd, note=note, owner=owner, raises_epoch=True)
 
         event = self.append(run, decide)
         return event.epoch if event else self.epoch(run)
@@ -110,45 +126,35 @@ class Ledger:
         assert event is not None
         return event.epoch
 
-    def _read(self) -> None:
-        try:
-            with self._file.locked(write=False) as descriptor:
-                self._catch_up(descriptor)
-        except FileNotFoundError:
-            self._forget()
+    def keep_receipt(self, receipt: Receipt) -> None:
+        """Keep a copy beside the lines: it holds the head of their chain."""
+        data = receipt.model_dump_json(indent=1).encode()
+        self._store.keep(f"{receipt.run}-{digest(data)[:12]}.json", data)
 
-    def _catch_up(self, descriptor: int) -> None:
-        void, lines = self._file.new_lines(descriptor)
-        if void:
-            self._forget()
-        for line in lines:
-            self._keep(self._parse(line), line)
-            self._file.took(line)
+    def receipts(self) -> dict[str, Receipt]:
+        """The receipts kept, by name."""
+        found = {}
+        for name, data in self._store.kept().items():
+            try:
+                found[name] = read_receipt(data)
+            except ValueError as error:
+                raise MegatokError(
+                    f"the receipt {name} kept beside the ledger {self._store.place} cannot be read: {error}; "
+                    "move it away, or update this program if a newer one wrote it"
+                ) from None
+        return found
 
-    def _parse(self, line: bytes) -> Event:
-        try:
-            event = read(line)
-        except ValueError as error:
-            raise self._damaged(str(error)) from None
-        if (event.seq, event.previous) != (len(self._events), self._head):
-            raise self._damaged("it does not follow the line before it")
-        return event
-
-    def _damaged(self, why: str) -> MegatokError:
-        number, path = len(self._events) + 1, self._file.path
-        return MegatokError(
-            f"line {number} of the ledger {path} is damaged or of another version: {why}; move the file away and "
-            f"keep it, put its first {number - 1} lines (head -n {number - 1}) in its place, then megatok down each "
-            "run that may still stand: it finds machines by tag"
-        )
+    def _read(self) -> Chain:
+        with self._store.held(write=False):
+            self._chain.catch_up()
+        return self._chain
 
     def _event(self, run: str, draft: Draft) -> Event:
-        before = self._runs.get(run)
         return Event(
-            seq=len(self._events),
-            at=draft.at or datetime.now(UTC),
+            seq=len(self._chain.events),
+            at=draft.at or self.clock(),
             run=run,
-            epoch=(before[-1].epoch if before else 0) + draft.raises_epoch,
+            epoch=self._chain.books.account(run).epoch + draft.raises_epoch,
             kind=draft.kind,
             token=draft.token,
             usd=draft.usd,
@@ -158,23 +164,21 @@ class Ledger:
             host=socket.gethostname(),
             started_at=draft.started_at,
             ended_at=draft.ended_at,
-            previous=self._head,
+            owner=draft.owner,
+            day_usd=draft.day_usd,
+            month_usd=draft.month_usd,
+            scopes=draft.scopes,
+            previous=self._chain.head,
         )
 
-    def _keep(self, event: Event, line: bytes) -> None:
-        self._events.append(event)
-        self._runs.setdefault(event.run, []).append(event)
-        self._head = hashlib.sha256(line).hexdigest()
 
-    def _forget(self) -> None:
-        self._file.forget()
-        self._events.clear()
-        self._runs.clear()
-        self._head = ""
-
-
-def _folder(address: str) -> Path:
-    parts = urlsplit(address)
-    if parts.scheme != "file" or parts.netloc or not parts.path.startswith("/") or parts.query or parts.fragment:
-        raise RecipeError(f"{address!r} is not the address of a ledger; write it like file:///home/me/.megatok/ledger")
-    return Path(unquote(parts.path))
+def _check_opens(now: Account, run: str, budget_usd: Decimal, owner: str) -> None:
+    if now.is_open and now.budget_usd != budget_usd:
+        raise RecipeError(
+            f"run {run!r} is open with budget_usd {now.budget_usd}, not {budget_usd}; "
+            f"keep that budget, or end the run first: megatok down {run}"
+        )
+    if owner and now.owner and owner != now.owner:
+        raise RecipeError(
+            f"run {run!r} is of owner {now.owner!r}, not {owner!r}; take another name for the run, or set MEGATOK_OWNER"
+        )

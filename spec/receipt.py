@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import AwareDatetime
+from pydantic import AwareDatetime, ValidationError
 
 from spec.base import Seq, Spec, Usd
 from spec.ledger import Resource
@@ -42,3 +42,12 @@ class Receipt(Spec):
     ledger_head: str
     """Hash of the ledger's last line when this was written."""
     written_at: AwareDatetime
+
+
+def read(data: bytes) -> Receipt:
+    """The receipt that a file holds; ValueError says in short what is wrong with one that is none."""
+    try:
+        return Receipt.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc']))} {first['msg']}".strip()) from None

@@ -8,6 +8,7 @@ from money.account import account
 from money.ledger import Ledger
 from spec.errors import Fenced
 from spec.group import GroupInputs
+from spec.home import owner
 
 Run = tuple[str, str]
 """Address of a ledger, and a run in it."""
@@ -40,7 +41,7 @@ class Ledgers:
         with self._lock:
             if run not in self._epochs:
                 seen, is_open = self._seen[run]
-                opened = ledger.open(inputs.run, inputs.budget_usd, "pulumi")
+                opened = ledger.open(inputs.run, inputs.budget_usd, "pulumi", owner())
                 if not is_open and opened != seen + 1:
                     raise Fenced(f"run {inputs.run!r} got another owner while it was being opened; run it again")
                 self._epochs[run] = seen if is_open else opened
