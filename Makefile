@@ -6,8 +6,11 @@ TIER = "not slow and not browser and not live"
 
 KILLS ?= 3
 SEED ?= 1
+CLOUD ?= local
+FROM ?= 0
+SLICE = $(if $(SLICE_S),--slice-s $(SLICE_S)) $(if $(STATE),--state $(STATE))
 
-.PHONY: setup setup-dev campaign test check bench kill clean
+.PHONY: setup setup-dev campaign test check bench kill chaos clean
 .DEFAULT_GOAL := campaign
 
 setup:
@@ -39,6 +42,9 @@ bench-%: setup-dev
 
 kill: setup-dev
 	@$(PYTHON) -m tools.kill_anywhere --kills $(KILLS) --seed $(SEED)
+
+chaos: setup-dev
+	@$(PYTHON) -m tools.chaos --kills $(KILLS) --seed $(SEED) --jobs $(JOBS) --cloud $(CLOUD) --from $(FROM) $(SLICE)
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build

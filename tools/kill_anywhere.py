@@ -13,7 +13,6 @@ import contextlib
 import json
 import math
 import os
-import re
 import shutil
 import signal
 import statistics
@@ -28,7 +27,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from tools.kill.chain import Chain, below, command_line, wait_until
+from tools.kill.chain import Chain, command_line, process_of, wait_until
 from tools.kill.rounds import USD_PER_HOUR, VICTIMS, Round, drawn
 
 COMMANDS_WAIT_S = 240.0
@@ -58,21 +57,13 @@ class Found:
     folder: str = ""
 
 
-def victim(kind: str, runner: int) -> int | None:
-    """The process of that kind under the runner."""
-    if kind == "runner":
-        return runner
-    wanted = {"engine": r"^\S*pulumi --non-interactive", "plug-in": r" -m infra\.provider\b"}[kind]
-    return next((pid for pid in below(runner) if re.search(wanted, command_line(pid))), None)
-
-
 def strike(chain: Chain, one: Round, runner: subprocess.Popen[bytes], found: Found) -> bool:
     """Kill the victim at its moment, or as soon as there is one after it; False where the run was faster."""
     if not wait_until(lambda: chain.happened(one.moment) or runner.poll() is not None, COMMANDS_WAIT_S, POLL_S):
         return False
     time.sleep(one.moment.delay_s)
     while runner.poll() is None:
-        if pid := victim(one.victim, runner.pid):
+        if pid := process_of(one.victim, runner.pid):
             found.phase, found.billed, found.killed_at = chain.phase(), chain.running() > 0, time.time()
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

@@ -43,6 +43,12 @@ class Chain:
             return any(re.search(moment.pattern, text) for text in texts)
         return False
 
+    def events(self, kind: str) -> int:
+        """How many of that kind are in the ledger."""
+        with contextlib.suppress(OSError):
+            return (self.home / FILES["ledger"]).read_bytes().count(f'"kind":"{kind}"'.encode())
+        return 0
+
     def phase(self) -> str:
         """The last one that the runner has begun."""
         told = (self.home / "runs" / self.run / "progress.log").read_text(errors="replace")
@@ -137,6 +143,14 @@ def below(pid: int) -> Iterator[int]:
             for child in map(int, (thread / "children").read_text().split()):
                 yield child
                 yield from below(child)
+
+
+def process_of(kind: str, runner: int) -> int | None:
+    """The runner itself, or the engine or plug-in under it."""
+    if kind == "runner":
+        return runner
+    wanted = {"engine": r"^\S*pulumi --non-interactive", "plug-in": r" -m infra\.provider\b"}[kind]
+    return next((pid for pid in below(runner) if re.search(wanted, command_line(pid))), None)
 
 
 def wait_until(true: Callable[[], bool], limit_s: float, pause_s: float = 0.05) -> bool:

@@ -1,0 +1,252 @@
+"""One round: commands, kills at their moments, recovery, and what the meter and /proc say in the end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from tools.chaos.cloud import CloudSide, kill
+from tools.chaos.draw import Kill, Moment, Round, Step
+from tools.kill.chain import Chain, command_line, process_of, wait_until
+from tools.kill.warm import Command, Warm
+
+COMMAND_S = 240.0
+"""Longest that a command may take, else it hangs."""
+LEAVE_S = 3.0
+"""For the last processes to leave /proc after their command has answered."""
+POLL_S = 0.003
+HELD_POLL_S = 0.02
+TRIES = 3
+"""So often exit code 7 is followed by the command that it names."""
+
+
+@dataclass(frozen=True)
+class Struck:
+    """A kill that fell."""
+
+    command: str
+    where: str
+    nth: int
+    victims: tuple[str, ...]
+    billed: bool
+    """Whether a machine was, by the meter."""
+    at: float
+
+
+@dataclass
+class Found:
+    """What a round came to."""
+
+    round: int
+    seed: str
+    recovery: str
+    tight: bool
+    nodes: int
+    kills: list[Struck] = field(default_factory=list)
+    missed: int = 0
+    codes: list[tuple[str, int]] = field(default_factory=list)
+    """Exit code of each command, in order."""
+    machines_left: int = 0
+    usd: str = "0"
+    """The meter's total."""
+    usd_over: str = "0"
+    zero_s: float | None = None
+    """From the last kill, or the recovery's begin where that is later, to the last machine's end."""
+    seconds: float = 0.0
+    faults: list[str] = field(default_factory=list)
+    folder: str = ""
+
+
+class Play:
+    """A round at work."""
+
+    def __init__(self, one: Round, number: int, into: Path, warm: Warm) -> None:
+        self.one = one
+        home = Path(tempfile.mkdtemp(prefix=f"chaos-{one.seed.replace('/', '-')}-", dir=into))
+        self.chain = Chain(home, f"chaos-{one.seed.replace('/', '-')}-{home.name[-8:].lower().replace('_', 'x')}")
+        self.cloud = CloudSide(home)
+        self.found = Found(number, one.seed, one.recovery, one.tight, one.nodes, folder=str(home))
+        self._warm = warm
+        self._late: threading.Timer | None = None
+        self._acted_at = 0.0
+
+    def play(self, busy: AbstractContextManager[Any], *, keep: bool) -> Found:
+        """`busy` is held but for the time in which nothing but the clock acts."""
+        began = time.monotonic()
+        try:
+            with busy:
+                self._begin()
+                self._strike_all()
+                self._recover()
+            if self.one.recovery == "lifetimes":
+                self._outlive()
+            with busy:
+                self._judge()
+        finally:
+            self._end(keep)
+        self.found.seconds = round(time.monotonic() - began, 1)
+        return self.found
+
+    def _begin(self) -> None:
+        (self.chain.home / "recipe.yaml").write_text(self.one.recipe())
+        self.cloud.begin(list(self.one.faults))
+
+    def _strike_all(self) -> None:
+        for step in self.one.struck:
+            code = self._struck(step)
+            if code in (2, 3) and not self.found.kills:
+                return  # refused before anything was made
+            if (step.command, code) == ("down", 0):
+                return  # over before a kill fell: nothing is left to recover
+            time.sleep(self.one.wait_s)
+
+    def _struck(self, step: Step) -> int:
+        command = self._start(step.command)
+        for each in step.kills:
+            if struck := self._strike(step.command, each, command):
+                self.found.kills.append(struck)
+            else:
+                self.found.missed += 1
+                break
+        return self._finished(step.command, command)
+
+    def _start(self, name: str) -> Command:
+        words = {
+            "up": ("up", str(self.chain.home / "recipe.yaml"), "--id", self.chain.run),
+            "down": ("down", self.chain.run),
+        }[name]
+        self._acted_at = time.time()
+        return self._warm.start(words, self.chain.env, self.chain.home / f"{len(self.found.codes)}-{name}.log")
+
+    def _strike(self, name: str, wanted: Kill, command: Command) -> Struck | None:
+        """None where the command was over before its moment."""
+        come, pause_s = self._awaited(wanted.moment), POLL_S
+        if wanted.moment.on_cloud:
+            self._hold(wanted.moment)
+            come, pause_s = self.cloud.holds, HELD_POLL_S
+        if not wait_until(lambda: come() or command.poll() is not None, COMMAND_S, pause_s) or not come():
+            self.cloud.release()
+            return None
+        if wanted.moment.on_cloud:
+            time.sleep(wanted.pause_s)
+        billed, at = self.cloud.running() > 0, time.time()
+        victims = tuple(self._kill(wanted, command))
+        if wanted.moment.on_cloud:
+            self._late = threading.Timer(wanted.late_s, self.cloud.release)
+            self._late.start()
+        where = wanted.moment.where
+        return Struck(name, where, wanted.moment.nth, victims, billed, at) if victims else None
+
+    def _kill(self, wanted: Kill, command: Command) -> Iterator[str]:
+        victims = {part: pid for part in wanted.victims if (pid := self._process(part, command))}
+        for part, pid in (victims or {"runner": command.pid}).items():
+            if (part != "runner" or command.poll() is None) and kill(pid):
+                yield part
+
+    def _process(self, part: str, command: Command) -> int | None:
+        if part == "node":
+            return next(iter(self.cloud.supervisors()), None)
+        return process_of(part, command.pid)
+
+    def _awaited(self, moment: Moment) -> Callable[[], bool]:
+        kind = moment.where.removeprefix("ledger ")
+        before = self.chain.events(kind)
+        return lambda: self.chain.events(kind) >= before + moment.nth
+
+    def _hold(self, moment: Moment) -> None:
+        if self._late:
+            self._late.join()
+        call, _, at = moment.where.partition(" ")
+        self.cloud.hold({"fault": "hold", "match": {"call": call}, "at": at, "nth": moment.nth, "seconds": COMMAND_S})
+
+    def _finished(self, name: str, command: Command) -> int:
+        """Its exit code; one that hangs, or ends with a traceback, is a fault."""
+        try:
+            code = command.wait(COMMAND_S)
+        except subprocess.TimeoutExpired:
+            command.kill()
+            code = command.wait(COMMAND_S)
+            self.found.faults.append(f"{name} hangs")
+        said = (self.chain.home / f"{len(self.found.codes)}-{name}.log").read_text(errors="replace")
+        if "Traceback" in said or "unexpected" in said:
+            self.found.faults.append(f"{name} ends with a traceback")
+        self.found.codes.append((name, code))
+        return code
+
+    def _recover(self) -> None:
+        """What the documents tell a user to do."""
+        if self.one.recovery == "lifetimes":
+            return
+        if self._late:
+            self._late.join()
+        if self.found.codes[-1] == ("down", 0):
+            return
+        if self.one.recovery == "up":
+            self._finished("up", self._start("up"))
+        for _ in range(TRIES):
+            if (code := self._finished("down", self._start("down"))) != 7:
+                break
+        if code:
+            self.found.faults.append(f"down ends with exit code {code}")
+
+    def _outlive(self) -> None:
+        """Until nothing bills, and nobody is left who could make something that does."""
+        limit_s = 2 * self.one.lifetime_s + COMMAND_S / 4
+        wait_until(lambda: not self.cloud.running() and not self._creators(), limit_s, 0.5)
+
+    def _creators(self) -> list[int]:
+        return [pid for pid in self.chain.processes() if "infra.provider" in command_line(pid)]
+
+    def _judge(self) -> None:
+        """By the meter and /proc."""
+        found = self.found
+        wait_until(lambda: not self.chain.processes(), LEAVE_S)
+        bill = self.cloud.bill()
+        found.machines_left = bill["running"]
+        found.usd = bill["usd"]
+        found.usd_over = str(max(Decimal(0), Decimal(bill["usd"]) - self.one.budget_usd))
+        found.faults += [f"{found.machines_left} machines left"] * (found.machines_left > 0)
+        found.faults += [f"${found.usd_over} over the budget of ${self.one.budget_usd}"] * (Decimal(found.usd_over) > 0)
+        found.faults += [f"process left: {pid} {command_line(pid)[:200]}" for pid in self.chain.processes()]
+        self._measure()
+        if self.one.recovery != "lifetimes" and found.codes[-1] == ("down", 0):
+            found.faults += _wrong_receipt(self.chain.home / "runs" / self.chain.run / "receipt.json", bill)
+
+    def _measure(self) -> None:
+        ends = [end for _, end in self.chain.bills().values() if end is not None]
+        if self.found.kills and ends and not self.found.machines_left:
+            last = self.found.kills[-1].at
+            since = last if self.one.recovery == "lifetimes" else max(last, self._acted_at)
+            self.found.zero_s = round(max(0.0, max(ends) - since), 3)
+
+    def _end(self, keep: bool) -> None:
+        home = self.chain.home
+        self.chain.end()
+        with contextlib.suppress(FileNotFoundError):
+            for path in self.chain.stack_files():
+                shutil.move(path, home / path.name)
+        (home / "round.json").write_text(json.dumps(asdict(self.found), indent=1))
+        if not (keep or self.found.faults):
+            shutil.rmtree(home)
+
+
+def _wrong_receipt(path: Path, bill: Mapping[str, Any]) -> Iterator[str]:
+    if not path.exists():
+        yield "no receipt"
+        return
+    receipt = json.loads(path.read_text())
+    if not receipt["proven"]:
+        yield f"not proven: {receipt['unproven']}"
+    if Decimal(str(receipt["usd"])) < Decimal(bill["usd"]):
+        yield f"the receipt says ${receipt['usd']}, the meter ${bill['usd']}"
