@@ -18,7 +18,7 @@ TIGHT = 0.2
 PAUSE_S = 1.2
 """A call is held for up to so long before the kill, while others come up and are billed."""
 LATE_S = 0.4
-"""A held call goes on up to so long after the kill. Less than `infra.teardown.UNKNOWN_S` says of a killed process' call."""
+"""A held call goes on up to so long after the kill: within `infra.teardown.UNKNOWN_S`, which waits for such calls."""
 
 
 @dataclass(frozen=True)

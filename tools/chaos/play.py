@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-import subprocess
 import tempfile
 import threading
 import time
@@ -19,10 +18,9 @@ from typing import Any
 from tools.chaos.cloud import CloudSide, kill
 from tools.chaos.draw import Kill, Moment, Round, Step
 from tools.kill.chain import Chain, command_line, process_of, wait_until
+from tools.kill.hands import COMMAND_S, Hands
 from tools.kill.warm import Command, Warm
 
-COMMAND_S = 240.0
-"""Longest that a command may take, else it hangs."""
 LEAVE_S = 3.0
 """For the last processes to leave /proc after their command has answered."""
 POLL_S = 0.003
@@ -77,11 +75,10 @@ class Play:
         self.chain = Chain(home, f"chaos-{one.seed.replace('/', '-')}-{home.name[-8:].lower().replace('_', 'x')}")
         self.cloud = CloudSide(home)
         self.found = Found(number, one.seed, one.recovery, one.tight, one.nodes, folder=str(home))
-        self._warm = warm
+        self.hands = Hands(self.chain, warm)
         self._late: threading.Timer | None = None
-        self._acted_at = 0.0
 
-    def play(self, busy: AbstractContextManager[Any], *, keep: bool) -> Found:
+    def play(self, busy: AbstractContextManager[object], *, keep: bool) -> Found:
         """`busy` is held but for the time in which nothing but the clock acts."""
         began = time.monotonic()
         try:
@@ -99,7 +96,7 @@ class Play:
         return self.found
 
     def _begin(self) -> None:
-        (self.chain.home / "recipe.yaml").write_text(self.one.recipe())
+        self.hands.recipe.write_text(self.one.recipe())
         self.cloud.begin(list(self.one.faults))
 
     def _strike_all(self) -> None:
@@ -112,22 +109,14 @@ class Play:
             time.sleep(self.one.wait_s)
 
     def _struck(self, step: Step) -> int:
-        command = self._start(step.command)
+        command = self.hands.start(step.command)
         for each in step.kills:
             if struck := self._strike(step.command, each, command):
                 self.found.kills.append(struck)
             else:
                 self.found.missed += 1
                 break
-        return self._finished(step.command, command)
-
-    def _start(self, name: str) -> Command:
-        words = {
-            "up": ("up", str(self.chain.home / "recipe.yaml"), "--id", self.chain.run),
-            "down": ("down", self.chain.run),
-        }[name]
-        self._acted_at = time.time()
-        return self._warm.start(words, self.chain.env, self.chain.home / f"{len(self.found.codes)}-{name}.log")
+        return self.hands.finished(step.command, command)
 
     def _strike(self, name: str, wanted: Kill, command: Command) -> Struck | None:
         """None where the command was over before its moment."""
@@ -170,34 +159,17 @@ class Play:
         call, _, at = moment.where.partition(" ")
         self.cloud.hold({"fault": "hold", "match": {"call": call}, "at": at, "nth": moment.nth, "seconds": COMMAND_S})
 
-    def _finished(self, name: str, command: Command) -> int:
-        """Its exit code; one that hangs, or ends with a traceback, is a fault."""
-        try:
-            code = command.wait(COMMAND_S)
-        except subprocess.TimeoutExpired:
-            command.kill()
-            code = command.wait(COMMAND_S)
-            self.found.faults.append(f"{name} hangs")
-        said = (self.chain.home / f"{len(self.found.codes)}-{name}.log").read_text(errors="replace")
-        if "Traceback" in said or "unexpected" in said:
-            self.found.faults.append(f"{name} ends with a traceback")
-        self.found.codes.append((name, code))
-        return code
-
     def _recover(self) -> None:
         """What the documents tell a user to do."""
         if self.one.recovery == "lifetimes":
             return
         if self._late:
             self._late.join()
-        if self.found.codes[-1] == ("down", 0):
+        if self.hands.codes[-1] == ("down", 0):
             return
         if self.one.recovery == "up":
-            self._finished("up", self._start("up"))
-        for _ in range(TRIES):
-            if (code := self._finished("down", self._start("down"))) != 7:
-                break
-        if code:
+            self.hands.done("up")
+        if code := self.hands.until_proven(TRIES):
             self.found.faults.append(f"down ends with exit code {code}")
 
     def _outlive(self) -> None:
@@ -213,6 +185,7 @@ class Play:
         found = self.found
         wait_until(lambda: not self.chain.processes(), LEAVE_S)
         bill = self.cloud.bill()
+        found.codes, found.faults = self.hands.codes, [*self.hands.faults, *found.faults]
         found.machines_left = bill["running"]
         found.usd = bill["usd"]
         found.usd_over = str(max(Decimal(0), Decimal(bill["usd"]) - self.one.budget_usd))
@@ -220,14 +193,14 @@ class Play:
         found.faults += [f"${found.usd_over} over the budget of ${self.one.budget_usd}"] * (Decimal(found.usd_over) > 0)
         found.faults += [f"process left: {pid} {command_line(pid)[:200]}" for pid in self.chain.processes()]
         self._measure()
-        if self.one.recovery != "lifetimes" and found.codes[-1] == ("down", 0):
+        if self.one.recovery != "lifetimes" and self.hands.codes[-1] == ("down", 0):
             found.faults += _wrong_receipt(self.chain.home / "runs" / self.chain.run / "receipt.json", bill)
 
     def _measure(self) -> None:
         ends = [end for _, end in self.chain.bills().values() if end is not None]
         if self.found.kills and ends and not self.found.machines_left:
             last = self.found.kills[-1].at
-            since = last if self.one.recovery == "lifetimes" else max(last, self._acted_at)
+            since = last if self.one.recovery == "lifetimes" else max(last, self.hands.acted_at)
             self.found.zero_s = round(max(0.0, max(ends) - since), 3)
 
     def _end(self, keep: bool) -> None:

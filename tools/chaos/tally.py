@@ -37,6 +37,17 @@ def told(done: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def outcome(line: dict[str, Any]) -> str:
+    """A round in one line, for a person."""
+    fell = (f"{'+'.join(kill['victims'])} at {kill['where']} {kill['nth']}" for kill in line["kills"])
+    codes = " ".join(f"{name}={code}" for name, code in line["codes"])
+    wrong = "; ".join(line["faults"]) or "clean"
+    return (
+        f"{line['seed']} {line['nodes']} nodes, killed {', '.join(fell) or 'nobody'}; {line['recovery']}: {codes}; "
+        f"{line['seconds']} s; {wrong}"
+    )
+
+
 def _share(each: Sequence[bool]) -> float:
     return round(sum(each) / max(1, len(each)), 3)
 
