@@ -60,7 +60,7 @@ class Found:
     """The meter's total."""
     usd_over: str = "0"
     zero_s: float | None = None
-    """From the last kill, or the recovery's begin where that is later, to the last machine's end."""
+    """From the last kill, or where machines stood by right after it, from the recovery's begin, to the last one's end."""
     seconds: float = 0.0
     faults: list[str] = field(default_factory=list)
     folder: str = ""
@@ -175,10 +175,7 @@ class Play:
     def _outlive(self) -> None:
         """Until nothing bills, and nobody is left who could make something that does."""
         limit_s = 2 * self.one.lifetime_s + COMMAND_S / 4
-        wait_until(lambda: not self.cloud.running() and not self._creators(), limit_s, 0.5)
-
-    def _creators(self) -> list[int]:
-        return [pid for pid in self.chain.processes() if "infra.provider" in command_line(pid)]
+        wait_until(lambda: not self.cloud.running() and not creators(self.chain), limit_s, 0.5)
 
     def _judge(self) -> None:
         """By the meter and /proc."""
@@ -197,11 +194,11 @@ class Play:
             found.faults += _wrong_receipt(self.chain.home / "runs" / self.chain.run / "receipt.json", bill)
 
     def _measure(self) -> None:
-        ends = [end for _, end in self.chain.bills().values() if end is not None]
+        """Of rounds in which something was still billed then."""
+        since = self.hands.acted_at if self.one.recovery == "up" else self.found.kills[-1].at if self.found.kills else 0
+        ends = [end for _, end in self.chain.bills().values() if end is not None and end > since]
         if self.found.kills and ends and not self.found.machines_left:
-            last = self.found.kills[-1].at
-            since = last if self.one.recovery == "lifetimes" else max(last, self.hands.acted_at)
-            self.found.zero_s = round(max(0.0, max(ends) - since), 3)
+            self.found.zero_s = round(max(ends) - since, 3)
 
     def _end(self, keep: bool) -> None:
         home = self.chain.home
@@ -212,6 +209,11 @@ class Play:
         (home / "round.json").write_text(json.dumps(asdict(self.found), indent=1))
         if not (keep or self.found.faults):
             shutil.rmtree(home)
+
+
+def creators(chain: Chain) -> list[int]:
+    """Who could still make a machine."""
+    return [pid for pid in chain.processes() if "infra.provider" in command_line(pid)]
 
 
 def _wrong_receipt(path: Path, bill: Mapping[str, Any]) -> Iterator[str]:
