@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import math
+import secrets
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,7 +29,12 @@ FAULTS = {
     "eventual": "a listing shows what was so `seconds` ago",
     "spot_notice": "the node writes a notice into its home and is ended by itself `seconds` after it came up",
     "die": "the node loses power `seconds` after it came up",
+    "hold": "the `nth` call that comes to the point `at` waits there until the rule is deleted, or for `seconds`",
 }
+POINTS = ("accepted", "made", "answered")
+"""Of a call. Accepted: the cloud knows the order, and has made nothing. Made: all is done and bills, no answer is sent.
+Answered: the answer is on its way. A call that is refused comes to `answered` only."""
+HOLD_LOOK_S = 0.05  # between two looks whether a call that is held has lost its reason
 
 
 @dataclass
@@ -38,6 +46,12 @@ class Rule:
     """How often it strikes; None: always."""
     match: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    at: str = ""
+    nth: int = 1
+    id: str = field(default_factory=lambda: secrets.token_hex(4))
+    seen: int = 0
+    """Calls that have come to `at`."""
+    holding: bool = False
 
     def fits(self, fault: str, subject: Mapping[str, str]) -> bool:
         return fault == self.fault and all(fnmatch.fnmatch(subject.get(k, ""), v) for k, v in self.match.items())
@@ -48,9 +62,13 @@ def rule(wanted: Any) -> Rule:
     try:
         made = Rule(**wanted)
     except TypeError:
-        raise Refusal("bad_request", f"{wanted!r} is no rule; keys are fault, times, match, seconds") from None
+        raise Refusal(
+            "bad_request", f"{wanted!r} is no rule; keys are fault, times, match, seconds, at, nth, id"
+        ) from None
     if made.fault not in FAULTS:
         raise Refusal("bad_request", f"unknown fault {made.fault!r}; there are {', '.join(FAULTS)}")
+    if made.fault == "hold" and made.at not in POINTS:
+        raise Refusal("bad_request", f"hold needs a point `at`, one of {', '.join(POINTS)}; got {made.at!r}")
     return made
 
 
@@ -59,18 +77,21 @@ class Faults:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._lock = threading.Lock()
-        self._rules = [rule(each) for each in json.loads(path.read_text())] if path.exists() else []
+        self._lock = threading.Condition()
+        kept = [rule(each) for each in json.loads(path.read_text())] if path.exists() else []
+        self._rules = [each for each in kept if not each.holding]  # whom these held has gone with the cloud
 
     def add(self, new: Rule) -> None:
         with self._lock:
             self._rules.append(new)
             self._save()
 
-    def clear(self) -> None:
+    def clear(self, id: str | None = None) -> None:
+        """Take away one rule, or all; whom it holds goes on."""
         with self._lock:
-            self._rules.clear()
+            self._rules = [each for each in self._rules if id is not None and each.id != id]
             self._save()
+            self._lock.notify_all()
 
     def listed(self) -> list[dict[str, Any]]:
         with self._lock:
@@ -85,6 +106,26 @@ class Faults:
                 self._rules = [each for each in self._rules if each.times != 0]
                 self._save()
             return found
+
+    def hold(self, at: str, subject: Mapping[str, str], moot: Callable[[], bool] = lambda: False) -> None:
+        """Count a call that has come to the point `at`; let it wait there where a rule says so, until it is moot."""
+        with self._lock:
+            met = [each for each in self._rules if each.at == at and each.fits("hold", subject)]
+            for each in met:
+                each.seen += 1
+                each.holding = each.holding or each.seen == each.nth
+            if met:
+                self._save()
+            for each in met:
+                if each.seen == each.nth:
+                    self._wait(each, moot)
+
+    def _wait(self, held: Rule, moot: Callable[[], bool]) -> None:
+        give_up_at = time.monotonic() + (held.seconds or math.inf)
+        while held in self._rules and time.monotonic() < give_up_at and not moot():
+            self._lock.wait(HOLD_LOOK_S)
+        self._rules = [each for each in self._rules if each is not held]
+        self._save()
 
     def _save(self) -> None:
         self._path.write_text(json.dumps([asdict(each) for each in self._rules], indent=1))

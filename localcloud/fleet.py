@@ -90,6 +90,11 @@ class Fleet:
             raise Refusal("not_found", f"no node {id!r}")
         return self._nodes[id]
 
+    def subject(self, id: str) -> dict[str, str]:
+        """What a fault's `match` is held against; no more than the id where there is no such node."""
+        node = self._nodes.get(id)
+        return {"id": id} | ({"name": node.name, "region": node.region, "token": node.token} if node else {})
+
     def end(self, id: str) -> None:
         """Ask for the node's end; ended already is fine."""
         node = self.read(id)
@@ -109,22 +114,22 @@ class Fleet:
             node.save(self._folder / id)
         return node
 
-    def up(self) -> int:
+    def living(self) -> list[Node]:
         """Nodes that are not gone."""
         with self._changed:
-            return len(self._living())
+            return [node for node in self._nodes.values() if node.ended_at is None]
 
     def tend(self) -> None:
         """Take in what the meter says, and end what outlived its supervisor or its time. To be called all the time."""
         with self._changed:
             self._take_in()
-            stopping = [node for node in self._living() if node.stopping]
+            stopping = [node for node in self.living() if node.stopping]
             if stopping or time.monotonic() - self._looked_at >= LIVENESS_S:
                 self._looked_at = time.monotonic()
                 self._supervisors = [child for child in self._supervisors if child.poll() is None]
                 for node in stopping:
                     life.stop(self._folder / node.id)
-                dead = [node for node in self._living() if self._dead(node)]
+                dead = [node for node in self.living() if self._dead(node)]
                 self._take_in()  # a supervisor's last word may have come between
                 for node in dead:
                     self._bury(node)
@@ -134,7 +139,7 @@ class Fleet:
         found = offer(order.region, order.node_type)
         if found is None:
             raise Refusal("bad_request", f"no offer of {order.node_type!r} in {order.region!r}")
-        used = sum(n.region == order.region and n.node_type == order.node_type for n in self._living())
+        used = sum(n.region == order.region and n.node_type == order.node_type for n in self.living())
         if used + len(order.names) > found.capacity:
             raise Refusal("no_capacity", f"{found.region} has {found.capacity - used} {found.node_type} left")
         group = [written(order, name, found) for name in order.names]
@@ -152,7 +157,9 @@ class Fleet:
     def _boot(self, order: Order, group: list[Node]) -> None:
         """Start the group, unless it is ended while it waits to be."""
         try:
-            if slow := self._faults.strike("create_slow", **order.subject(order.names[0])):
+            subject = order.subject(order.names[0])
+            self._faults.hold("accepted", {"call": "create"} | subject, lambda: any(node.stopping for node in group))
+            if slow := self._faults.strike("create_slow", **subject):
                 with self._changed:
                     self._changed.wait_for(lambda: any(node.stopping for node in group), slow.seconds)
             for node in group:
@@ -170,13 +177,10 @@ class Fleet:
         node.save(folder)
         self._supervisors.append(boot.start(node, folder, self._meter.path, block))
 
-    def _living(self) -> list[Node]:
-        return [node for node in self._nodes.values() if node.ended_at is None]
-
     def _take_in(self) -> None:
         if not self._meter.read():
             return
-        for node in self._living():
+        for node in self.living():
             if line := self._meter.lines.get(node.id):
                 node.started_at = line.started_at
                 if line.ended_at is not None:

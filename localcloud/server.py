@@ -59,7 +59,9 @@ class Service:
             raise Refusal("no_capacity", f"no {order.node_type} is left in {order.region}")
         if self.faults.strike("quota", **subject):
             raise Refusal("quota_exceeded", f"this account may not have more {order.node_type}")
-        made = [node.shown() for node in self.fleet.create(order)]
+        group = self.fleet.create(order)
+        self.faults.hold("made", {"call": "create"} | subject)
+        made = [node.shown() for node in group]
         if lost := self.faults.strike("create_timeout", **subject):
             raise Lost(lost.seconds)
         if self.faults.strike("create_garbage", **subject):
@@ -73,8 +75,8 @@ class Service:
         return 200, self.fleet.read(id).shown()
 
     def delete(self, query: Mapping[str, str], body: Any, id: str) -> Any:
-        node = self.fleet.read(id)
-        if self.faults.strike("delete_refused", id=id, name=node.name, region=node.region, token=node.token):
+        self.fleet.read(id)
+        if self.faults.strike("delete_refused", **self.fleet.subject(id)):
             raise Refusal("in_use", f"node {id} is in use")
         self.fleet.end(id)
         return 202, {}
@@ -96,9 +98,29 @@ class Service:
         self.faults.add(rule(body))
         return 200, self.faults.listed()
 
-    def clear_faults(self, query: Mapping[str, str], body: Any) -> Any:
-        self.faults.clear()
-        return 200, []
+    def clear_faults(self, query: Mapping[str, str], body: Any, id: str | None = None) -> Any:
+        self.faults.clear(id)
+        return 200, self.faults.listed()
+
+    def carry_out(self, subject: Mapping[str, str], call: Callable[..., Any], *parts: Any) -> Any:
+        """What `call` answers; on the way, faults of any call may strike."""
+        if not subject:
+            return call(self, *parts)
+        if self.faults.strike("throttled", **subject):
+            raise Refusal("throttled", "too many calls; wait and ask again")
+        if subject["call"] == "create":  # comes to its points in its own time
+            return call(self, *parts)
+        self.faults.hold("accepted", subject)
+        answer = call(self, *parts)
+        self.faults.hold("made", subject)
+        return answer
+
+    def subject(self, call: str, query: Mapping[str, str], body: Any, id: str = "") -> dict[str, str]:
+        """What a fault's `match` is held against."""
+        if call == "create":
+            order = ordered(body)
+            return {"call": call} | order.subject(order.names[0])
+        return {"call": call, "token": query.get("token", "")} | self.fleet.subject(id)
 
 
 ROUTES: tuple[tuple[str, str, str, Callable[..., Any]], ...] = (
@@ -112,6 +134,7 @@ ROUTES: tuple[tuple[str, str, str, Callable[..., Any]], ...] = (
     ("GET", r"/v1/faults", "", Service.list_faults),
     ("POST", r"/v1/faults", "", Service.add_fault),
     ("DELETE", r"/v1/faults", "", Service.clear_faults),
+    ("DELETE", r"/v1/faults/([\w-]+)", "", Service.clear_faults),
 )
 
 
@@ -149,20 +172,24 @@ class Handler(BaseHTTPRequestHandler):
         log.info(format, *args)
 
     def _answer(self) -> None:
+        subject: dict[str, str] = {}
         try:
-            status, payload = self._call()
+            status, payload = self._call(subject)
+            answer = json.dumps(payload).encode()
         except Refusal as refusal:
-            status, payload = refusal.status, {"error": refusal.code, "message": str(refusal)}
+            status, answer = refusal.status, json.dumps({"error": refusal.code, "message": str(refusal)}).encode()
         except Lost as lost:
             time.sleep(lost.after_s)
             self.connection.shutdown(socket.SHUT_RDWR)
             return
         except Garbled:
-            self._send(200, b"<html>\x00\xff half an ans")
-            return
-        self._send(status, json.dumps(payload).encode())
+            status, answer = 200, b"<html>\x00\xff half an ans"
+        self._send(status, answer)
+        if subject:
+            self.server.service.faults.hold("answered", subject)
 
-    def _call(self) -> Any:
+    def _call(self, subject: dict[str, str]) -> Any:
+        """Status and JSON of the answer. `subject` gets what faults know the call by: nothing of a call to faults."""
         service = self.server.service
         if not hmac.compare_digest(self.headers.get("Authorization", ""), f"Bearer {service.token}"):
             raise Refusal("denied", "the Authorization header lacks this cloud's token")
@@ -177,9 +204,9 @@ class Handler(BaseHTTPRequestHandler):
         for method, path, name, call in ROUTES:
             found = re.fullmatch(path, url.path)
             if found and method == self.command:
-                if name and service.faults.strike("throttled", call=name):
-                    raise Refusal("throttled", "too many calls; wait and ask again")
-                return call(service, query, body, *found.groups())
+                if name:
+                    subject |= service.subject(name, query, body, *found.groups())
+                return service.carry_out(subject, call, query, body, *found.groups())
         raise Refusal("not_found", f"no call {self.command} {url.path}")
 
     def _send(self, status: int, payload: bytes) -> None:
@@ -215,7 +242,7 @@ class Server(ThreadingHTTPServer):
     def idle(self) -> bool:
         with self._lock:
             still = self._calls == 0 and time.monotonic() - self._called_at >= self._idle_s
-        return still and self.service.fleet.up() == 0
+        return still and not self.service.fleet.living()
 
     def serve(self) -> None:
         """Answer calls and tend the nodes until idle."""

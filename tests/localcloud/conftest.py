@@ -150,6 +150,12 @@ class Program:
         self.process.wait()
 
 
+def faults(program: Program) -> list[dict[str, Any]]:
+    """The rules in force."""
+    rules: list[dict[str, Any]] = program.ask("GET", "/v1/faults").json()
+    return rules
+
+
 def endpoint(home: Path, pid: int) -> dict[str, Any] | None:
     """What the program of this number says of itself, once it listens."""
     path = home / "endpoint.json"
