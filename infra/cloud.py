@@ -170,7 +170,10 @@ class Cloud(Protocol):
         """The cloud's own clock: what its times are compared with. Ours may be wrong."""
 
     def scope(self) -> Scope:
-        """The account that we see, and its regions that `inventory` asks: a reaper's heartbeat names them."""
+        """The account that we see, and its regions that `inventory` asks: a reaper's heartbeat names them.
+
+        NotConfigured where this machine has no credentials for the cloud.
+        """
 
     def switches(self, machine: Machine) -> tuple[Switch, ...]:
         """Dead-man switches of this machine, each as armed or not."""

@@ -58,6 +58,10 @@ class Work:
     tell: Tell
     ends_at: float
     """On the monotonic clock."""
+    only: tuple[Resource, ...] | None = None
+    """What to end; None: all that the run has anywhere."""
+    tokens: frozenset[str] | None = None
+    """The creates of unknown outcome to look into; None: all."""
     doubts: dict[str, str] = field(default_factory=dict)
     """What went wrong last, by the thing that it went wrong with."""
     billed: dict[str, Decimal] = field(default_factory=dict)
@@ -114,6 +118,29 @@ def take_over(run: str, ledger_address: str, *, on_line: Tell = quiet) -> None:
     _end_processes([one for one in orphans.orphans(ledger.events(run), run) if one.is_automated], on_line)
 
 
+def remove(
+    run: str,
+    ledger_address: str,
+    things: Sequence[Resource],
+    tokens: Sequence[str] = (),
+    *,
+    on_line: Tell = quiet,
+    settle_timeout_s: float = 60,
+) -> tuple[str, ...]:
+    """End single things of a run, and give up creates of it that made nothing; the rest stays. What is unproven."""
+    work = Work(
+        run, Ledger(ledger_address), on_line, time.monotonic() + settle_timeout_s, tuple(things), frozenset(tokens)
+    )
+    intended = (one for event in open_intents(work.events, run) if event.token in tokens for one in event.resources)
+    for name in sorted({one.cloud for one in (*things, *intended)}):
+        try:
+            if not _clear(work, cloud(name)):
+                work.doubts.setdefault(name, f"cloud {name}: not all was seen gone")
+        except Exception as error:
+            work.doubts[name] = f"cloud {name}: {error}"
+    return tuple(work.doubts.values())
+
+
 def _end_processes(left: Sequence[orphans.Process], tell: Tell) -> None:
     if left:
         tell(f"ending {len(left)} processes that a dead run left: {', '.join(str(one.pid) for one in left)}")
@@ -126,37 +153,44 @@ def _names(events: Iterable[Event]) -> tuple[str, ...]:
     return tuple(sorted(named or CLOUDS))
 
 
-def _clear(work: Work, where: Cloud) -> None:
-    """Round after round until two listings show nothing, or time is over."""
+def _clear(work: Work, where: Cloud) -> bool:
+    """Round after round until two listings show nothing; False where time is over before that."""
     while True:
         with ThreadPoolExecutor(WORKERS) as pool:
             ended = list(pool.map(lambda thing: _end(work, where, thing), _unsettled(work, where)))
         if _absent_twice(work, where) and all(ended):
             break
         if LEDGER in work.doubts or not work.left_s:
-            return
+            return False
         time.sleep(PAUSE_S)
     _release(work, where)
     work.billed |= _ask(work, partial(where.billed_usd, work.run))
+    return True
 
 
 def _unsettled(work: Work, where: Cloud) -> tuple[Thing, ...]:
-    """All of the run that is not yet paid: listed, found under an open token, known to the ledger, or charged for.
+    """All that is wanted gone, and still stands or is not yet paid.
 
     What an attempt made without the ledger's knowledge is committed; what no attempt knows is only settled.
     """
     work.billed |= _ask(work, partial(where.billed_usd, work.run))
     made = _made(work, where)
-    ids = {resource.id: resource for resource, _ in made.values()}
-    ids |= {one.id: one.resource for one in _ask(work, partial(where.inventory, work.run))}
+    listed = {one.id: one.resource for one in _ask(work, partial(where.inventory, work.run))}
+    ids = _all(work, where, listed) if work.only is None else {x.id: x for x in work.only if x.cloud == where.name}
+    settled = account(work.events, work.run).settled
+    wanted = [one for one in ids.values() if one.id in listed or key(one) not in settled]
+    return tuple(_known(work, where, resource, made.get(key(resource), (resource, ""))[1]) for resource in wanted)
+
+
+def _all(work: Work, where: Cloud, listed: dict[str, Resource]) -> dict[str, Resource]:
+    """Listed, found under an open token, known to the ledger, or charged for; by id."""
+    ids = {resource.id: resource for resource, _ in _made(work, where).values()} | listed
     for token in _open(work, where):
         ids |= {one.id: one.resource for one in _ask(work, partial(where.find, token))}
     for id in work.billed.keys() - ids.keys():
         if found := _ask(work, partial(where.read, Resource(cloud=where.name, region="", kind="", id=id))):
             ids[id] = found.resource
-    settled = account(work.events, work.run).settled
-    wanted = [resource for resource in ids.values() if key(resource) not in settled]
-    return tuple(_known(work, where, resource, made.get(key(resource), (resource, ""))[1]) for resource in wanted)
+    return ids
 
 
 def _known(work: Work, where: Cloud, resource: Resource, token: str) -> Thing:
@@ -214,7 +248,7 @@ def _settle(work: Work, where: Cloud, thing: Thing, last: Item | None) -> Decima
 
 
 def _absent_twice(work: Work, where: Cloud) -> bool:
-    """Whether two listings, as far apart as the cloud may lag, show nothing of the run; what they lack is recorded."""
+    """Whether two listings, as far apart as the cloud may lag, show nothing of it; what they lack is recorded."""
     apart_s = max(where.capabilities.consistency_s, UNKNOWN_S if _open(work, where) else 0.0)
     for listing in range(receipt.SIGHTINGS):
         time.sleep(apart_s if listing else 0)
@@ -223,7 +257,8 @@ def _absent_twice(work: Work, where: Cloud) -> bool:
         absent = tuple(resource for resource, _ in _made(work, where).values() if resource.id not in listed)
         if absent:
             _record(work, partial(budget.sighting, work.ledger, work.run, absent, asked_at))
-        if listed or any(_ask(work, partial(where.find, token)) for token in _open(work, where)):
+        left = listed if work.only is None else listed & {one.id for one in work.only}
+        if left or any(_ask(work, partial(where.find, token)) for token in _open(work, where)):
             return False
     return True
 
@@ -257,8 +292,12 @@ def _ask(work: Work, call: Callable[[], T]) -> T:
 
 def _open(work: Work, where: Cloud) -> dict[str, Event]:
     """Intents for this cloud whose outcome is not known, by token."""
-    found = open_intents(work.events, work.run)
-    return {event.token: event for event in found if any(one.cloud == where.name for one in event.resources)}
+    return {
+        event.token: event
+        for event in open_intents(work.events, work.run)
+        if any(one.cloud == where.name for one in event.resources)
+        and (work.tokens is None or event.token in work.tokens)
+    }
 
 
 def _made(work: Work, where: Cloud) -> dict[Key, tuple[Resource, str]]:

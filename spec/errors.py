@@ -16,6 +16,7 @@ MegatokError               1   anything else
 │   ├── Throttled          1   (retry) too many calls
 │   ├── NotYetTerminated   1   (retry) a dependent thing is still going away
 │   ├── Unanswered         1   (retry) no answer, or one that cannot be read: the outcome is not known
+│   ├── NotConfigured      1   this machine has no credentials for that cloud
 │   └── Denied             1   credentials or rights
 ├── Fenced                 1   a newer owner of the run exists: stop creating
 └── NodeError              1   a step on nodes failed; names each node
@@ -92,6 +93,10 @@ class NotYetTerminated(CloudError):
 
 class Unanswered(CloudError):
     retryable = True
+
+
+class NotConfigured(CloudError):
+    pass
 
 
 class Denied(CloudError):

@@ -1,0 +1,129 @@
+"""What an audit may put right: end what is past its end or closed, adopt what is unknown, settle what is dead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from infra.audit.adopt import adopt
+from infra.audit.report import Finding, Owned, Report, audit
+from infra.teardown import Tell, remove, teardown
+from money import reaper
+from money.ledger import Ledger
+from spec import clock
+from spec.errors import MegatokError
+from spec.ledger import Event, Resource, Scope
+
+WORKERS = 8
+BEATS = 3
+"""A heartbeat counts for so many rounds: one that is late does not disarm it."""
+
+
+@dataclass
+class Mended:
+    """`done`: by resource id, token, or run; `doubts`: what could not be shown to be right, with the way on."""
+
+    done: dict[str, str] = field(default_factory=dict)
+    runs: list[str] = field(default_factory=list)
+    """Those that were ended as a whole."""
+    doubts: list[str] = field(default_factory=list)
+    over_budget: list[str] = field(default_factory=list)
+
+
+def mend(report: Report, names: Sequence[str], owned: Owned, tell: Tell) -> tuple[Mended, Report]:
+    """Put right what may be; what was done, and how things stand after it."""
+    work = Mended()
+    _adopt(work, report, names)
+    runs = _whole_runs(report, names)
+    _each(runs, lambda run: _end_run(work, report, run, tell))
+    single = _singles(report, names, runs)
+    _each(single, lambda run: _end_things(work, report.address, run, single[run], tell))
+    after = audit(report.address, owned)
+    idle = [one.run for one in after.hollow if not one.busy]
+    _each(idle, lambda run: _end_run(work, after, run, tell))
+    loose = [event for event in after.intents if event.run not in idle]
+    _each({event.run: None for event in loose}, lambda run: _give_up(work, after.address, run, loose, tell))
+    return work, audit(report.address, owned) if idle or loose else after
+
+
+def _each(runs: Iterable[str], act: Callable[[str], None]) -> None:
+    with ThreadPoolExecutor(WORKERS) as pool:
+        list(pool.map(act, runs))
+
+
+def _named(one: Finding, names: Sequence[str]) -> bool:
+    return one.item.id in names or one.item.run in names
+
+
+def _adopt(work: Mended, report: Report, names: Sequence[str]) -> None:
+    ledger = Ledger(report.address)
+    for sight in report.sights:
+        unknown = [
+            one.item
+            for one in report.findings
+            if one.verdict == "unknown" and one.item.resource.cloud == sight.where.name and not _named(one, names)
+        ]
+        for run in dict.fromkeys(item.run for item in unknown):
+            items = [item for item in unknown if item.run == run]
+            try:
+                refusals = adopt(ledger, sight.where, items, sight.now)
+            except MegatokError as error:
+                work.doubts.append(f"run {run} cannot be adopted: {error}; end it with: megatok down {run}")
+                continue
+            for id, refusal in refusals.items():
+                work.done[id] = "adopted, over budget" if refusal else "adopted"
+            work.over_budget += dict.fromkeys(
+                f"{no}; end it with: megatok down {run}" for no in refusals.values() if no
+            )
+
+
+def _whole_runs(report: Report, names: Sequence[str]) -> tuple[str, ...]:
+    """Those named, and those that the ledger has closed."""
+    ledger = Ledger(report.address)
+    named = [name for name in names if name in ledger.runs() or any(one.item.run == name for one in report.findings)]
+    closed = [one.item.run for one in report.findings if one.verdict == "closed" and not one.run_is_open]
+    return tuple(dict.fromkeys((*named, *closed)))
+
+
+def _singles(report: Report, names: Sequence[str], whole: Sequence[str]) -> Mapping[str, tuple[Resource, ...]]:
+    """Things to end by their run, which itself goes on."""
+    found: dict[str, tuple[Resource, ...]] = {}
+    for one in report.findings:
+        if one.item.run not in whole and (one.verdict in ("expired", "closed") or one.item.id in names):
+            found[one.item.run] = (*found.get(one.item.run, ()), one.item.resource)
+    return found
+
+
+def _end_run(work: Mended, report: Report, run: str, tell: Tell) -> None:
+    receipt = teardown(run, report.address, on_line=tell)
+    for one in report.findings:
+        if one.item.run == run:
+            work.done[one.item.id] = "deleted, proven gone" if receipt.proven else "NOT proven gone"
+    work.runs.append(run)
+    work.done[run] = "settled and closed" if receipt.proven else "NOT proven gone"
+    work.doubts += receipt.unproven
+
+
+def _end_things(work: Mended, address: str, run: str, things: tuple[Resource, ...], tell: Tell) -> None:
+    doubts = remove(run, address, things, on_line=tell)
+    for one in things:
+        work.done[one.id] = "NOT proven gone" if doubts else "deleted, proven gone"
+    work.doubts += [f"{doubt}; megatok audit --fix goes on" for doubt in doubts]
+
+
+def _give_up(work: Mended, address: str, run: str, loose: Sequence[Event], tell: Tell) -> None:
+    tokens = [event.token for event in loose if event.run == run]
+    doubts = remove(run, address, (), tokens, on_line=tell)
+    work.done |= dict.fromkeys(tokens, "NOT known" if doubts else "made nothing, released")
+    work.doubts += [f"{doubt}; megatok audit --fix goes on" for doubt in doubts]
+
+
+def beat(report: Report, every_minutes: float) -> tuple[Scope, ...]:
+    """Say in the ledger that this machine keeps watch; only of clouds that answered, in which all is right."""
+    scopes = tuple(sight.scope for sight in report.sights)
+    if scopes:
+        until = clock.now() + timedelta(minutes=BEATS * every_minutes)
+        reaper.beat(Ledger(report.address), scopes, until)
+    return scopes

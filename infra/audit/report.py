@@ -1,0 +1,179 @@
+"""The audit itself: what the clouds show, held against the ledger. Changes nothing."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from infra import orphans
+from infra.audit.judge import Verdict, judge
+from infra.audit.look import Sight, Silence, look, stands
+from infra.cloud import Item
+from money.account import Account, account
+from money.intents import open_intents
+from money.ledger import Ledger
+from spec import clock
+from spec.errors import RecipeError
+from spec.home import ledger_mark
+from spec.ledger import Event
+
+ELSEWHERE = timedelta(minutes=15)
+"""A runner on another machine cannot be seen from here. One whose run holds nothing writes more often than this: it
+creates, or it is done."""
+
+Owned = Callable[[str], bool]
+"""Whether a runner of this machine holds a run."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A billable thing, and whether it stands by right."""
+
+    item: Item
+    verdict: Verdict
+    why: str
+    run_is_open: bool
+    seen_at: datetime
+    """By the cloud's clock."""
+
+    @property
+    def is_amiss(self) -> bool:
+        """Of ours, and not as the ledger has it."""
+        return self.verdict in ("expired", "closed", "unknown")
+
+
+@dataclass(frozen=True)
+class Hollow:
+    """A run that holds money, or is open, and has nothing standing."""
+
+    run: str
+    is_open: bool
+    held_usd: Decimal
+    busy: bool
+    """Somebody may be at work on it."""
+
+
+@dataclass(frozen=True)
+class Report:
+    address: str
+    sights: tuple[Sight, ...]
+    silences: tuple[Silence, ...]
+    findings: tuple[Finding, ...]
+    intents: tuple[Event, ...]
+    """Creates of unknown outcome whose caller is dead, and under whose token nothing is seen."""
+    hollow: tuple[Hollow, ...]
+
+    @property
+    def unproven(self) -> tuple[str, ...]:
+        """What may be billed without anybody's right to it."""
+        return (
+            *(f"cloud {one.cloud} does not answer: {one.why}" for one in self.silences if one.configured),
+            *(
+                f"{one.item.resource.kind} {one.item.id} of run {one.item.run}: {one.verdict}: {one.why}"
+                for one in self.findings
+                if one.is_amiss
+            ),
+            *(f"{event.token}: what its create made is not known, and who called it is dead" for event in self.intents),
+        )
+
+    def about(self, names: Sequence[str]) -> Report:
+        """Only what is named, by run or by id. RecipeError for a name that nothing knows, where all clouds answered."""
+        if not names:
+            return self
+        known = {name for one in self.findings for name in (one.item.run, one.item.id)}
+        known |= {*Ledger(self.address).runs(), *_ids(Ledger(self.address))}
+        strange = [name for name in names if name not in known]
+        if strange and not any(one.configured for one in self.silences):
+            raise RecipeError(
+                f"nothing is called {', '.join(strange)}: no run or resource of the ledger {self.address}, and nothing "
+                "with our tag in a cloud; see: megatok audit"
+            )
+        return Report(
+            self.address,
+            self.sights,
+            self.silences,
+            tuple(one for one in self.findings if {one.item.run, one.item.id} & set(names)),
+            tuple(event for event in self.intents if event.run in names),
+            tuple(one for one in self.hollow if one.run in names),
+        )
+
+
+def _ids(ledger: Ledger) -> set[str]:
+    return {resource.id for event in ledger.events() for resource in event.resources if resource.id}
+
+
+def audit(address: str, owned: Owned) -> Report:
+    """Look at every cloud first, then at the ledger: what was made meanwhile has its intent there already."""
+    seen = look()
+    sights = tuple(one for one in seen if isinstance(one, Sight))
+    silences = tuple(one for one in seen if isinstance(one, Silence))
+    books = _Books(Ledger(address), owned)
+    findings = tuple(found for sight in sights for found in _findings(sight, books))
+    return Report(
+        address,
+        sights,
+        silences,
+        findings,
+        _intents(books, findings),
+        _hollow(books, findings, {one.cloud for one in silences}),
+    )
+
+
+class _Books:
+    """The ledger as it is now, by run."""
+
+    def __init__(self, ledger: Ledger, owned: Owned) -> None:
+        self.mark = ledger_mark(ledger.address)
+        self.events = {run: ledger.events(run) for run in ledger.runs()}
+        self._owned = owned
+        self._busy: dict[str, bool] = {}
+
+    def account(self, run: str) -> Account:
+        return account(self.events.get(run, ()), run)
+
+    def busy(self, run: str) -> bool:
+        """Whether somebody may be at work on the run: a process here, or a machine that wrote of it just now."""
+        if run not in self._busy:
+            events = self.events.get(run, ())
+            self._busy[run] = self._owned(run) or bool(orphans.orphans(events, run)) or _fresh(events)
+        return self._busy[run]
+
+
+def _fresh(events: Sequence[Event]) -> bool:
+    return any(event.host != socket.gethostname() and clock.now() < event.at + ELSEWHERE for event in events[-1:])
+
+
+def _findings(sight: Sight, books: _Books) -> list[Finding]:
+    found = []
+    for item in sight.items:
+        run = books.account(item.run)
+        busy = run.is_open and books.busy(item.run)
+        one = Finding(item, *judge(item, run, books.mark, sight.now, busy), run.is_open, sight.now)
+        if not one.is_amiss or stands(sight.where, item):
+            found.append(one)
+    return found
+
+
+def _intents(books: _Books, findings: Sequence[Finding]) -> tuple[Event, ...]:
+    seen = {one.item.token for one in findings}
+    return tuple(
+        event
+        for run, events in books.events.items()
+        for event in open_intents(events, run)
+        if event.token not in seen and not books.busy(run)
+    )
+
+
+def _hollow(books: _Books, findings: Sequence[Finding], silent: set[str]) -> tuple[Hollow, ...]:
+    """A run in a cloud that does not answer may hold anything."""
+    standing = {one.item.run for one in findings}
+    found = []
+    for run, events in books.events.items():
+        now = books.account(run)
+        asked = not silent & {resource.cloud for event in events for resource in event.resources}
+        if run not in standing and asked and (now.is_open or now.held):
+            found.append(Hollow(run, now.is_open, now.reserved_usd, books.busy(run)))
+    return tuple(found)
