@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from campaign.folder import RunFolder, folders
 from infra import stack
+from infra.cloud import Machine
 from infra.clouds import CLOUDS, cloud
-from money.account import account
-from money.budget import spend
+from money.account import Account
+from money.books import Books
 from money.ledger import Ledger
-from spec import clock
-from spec.errors import MegatokError
+from money.limits import Left, left
+from spec import clock, home
+from spec.errors import MegatokError, NotConfigured
 from spec.home import ledger_address
-from spec.inventory import Inventory
+from spec.inventory import Switch
+
+
+@dataclass(frozen=True)
+class NodeEnd:
+    """A node that stands, and what ends it when nobody does."""
+
+    run: str
+    name: str
+    id: str
+    expires: str
+    switches: tuple[Switch, ...]
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -24,46 +39,56 @@ class Standing:
     run: str
     phase: str
     owner: int | None
+    """Process that works on it."""
+    budget_owner: str
+    """In whose day and month it counts."""
     machines: int
     spent_usd: str
     budget_usd: str
     expires: str
     note: str = ""
+    nodes: tuple[NodeEnd, ...] = ()
 
     def data(self) -> dict[str, object]:
-        return asdict(self)
+        told = asdict(self)
+        told["nodes"] = [
+            {**asdict(node), "switches": [one.model_dump(mode="json") for one in node.switches]} for node in self.nodes
+        ]
+        return told
 
 
 def open_runs() -> tuple[Standing, ...]:
     """Every run that a ledger, a stack or a cloud's tags know and that has no receipt yet."""
     ledger = Ledger(ledger_address())
-    events = ledger.events()
-    closed = {name for name in ledger.runs() if not account(events, name).is_open}
+    books = Books(ledger.events())
     machines, notes = _machines()
-    names = dict.fromkeys((*(name for name in ledger.runs() if name not in closed), *stack.stacks(), *machines))
-    return tuple(_standing(name, ledger, machines.get(name, 0), notes) for name in names)
+    unsettled = (run for run in ledger.runs() if books.account(run).is_open or books.account(run).held)
+    names = dict.fromkeys((*unsettled, *stack.stacks(), *machines))
+    return tuple(_standing(name, books.account(name), machines.get(name, []), notes) for name in names)
 
 
-def _machines() -> tuple[dict[str, int], list[str]]:
+def _machines() -> tuple[dict[str, list[Machine]], list[str]]:
     """Machines by run, in every cloud; a cloud that does not answer is named instead."""
-    counts: dict[str, int] = {}
+    found: dict[str, list[Machine]] = {}
     notes = []
     for name in CLOUDS:
         try:
             for item in cloud(name).inventory():
-                if item.resource.kind == "machine":
-                    counts[item.run] = counts.get(item.run, 0) + 1
+                if isinstance(item, Machine):
+                    found.setdefault(item.run, []).append(item)
+        except NotConfigured:
+            continue
         except MegatokError as error:
             notes.append(f"{name}: {error}")
-    return counts, notes
+    return found, notes
 
 
-def _standing(name: str, ledger: Ledger, machines: int, notes: list[str]) -> Standing:
+def _standing(name: str, money: Account, machines: list[Machine], notes: list[str]) -> Standing:
     folder = RunFolder(name)
-    money = spend(ledger.events(name), name)
     owner = folder.owner()
     inventory = folder.inventory() or stack.inventory(name)
-    ends = [node.expires_at for node in inventory.nodes if node.expires_at] if inventory else []
+    told = [node.expires_at for node in inventory.nodes if node.expires_at] if inventory else []
+    ends = [one.expires_at for one in machines if one.expires_at] or told
     phase = folder.last_line() if owner else "no runner"
     over = bool(ends) and min(ends) < clock.now()
     note = "lifetime is over; settle with: megatok down " + name if over and not machines else ""
@@ -71,23 +96,39 @@ def _standing(name: str, ledger: Ledger, machines: int, notes: list[str]) -> Sta
         run=name,
         phase=phase,
         owner=owner,
-        machines=machines,
-        spent_usd=f"{money.settled_usd + _running_usd(inventory, machines):.4f}",
-        budget_usd=f"{money.budget_usd or Decimal(0):.4f}",
-        expires=f"{min(ends):%Y-%m-%dT%H:%M:%SZ}" if ends else "",
+        budget_owner=money.owner,
+        machines=len(machines),
+        spent_usd=f"{money.settled_usd + _running_usd(machines):.4f}",
+        budget_usd=f"{money.budget_usd:.4f}",
+        expires=_moment(min(ends, default=None)),
         note="; ".join([note, *notes] if note else notes),
+        nodes=tuple(_node_end(one) for one in machines),
     )
 
 
-def _running_usd(inventory: Inventory | None, machines: int) -> Decimal:
+def _node_end(machine: Machine) -> NodeEnd:
+    try:
+        switches, note = cloud(machine.resource.cloud).switches(machine), ""
+    except MegatokError as error:
+        switches, note = (), str(error)
+    return NodeEnd(machine.run, machine.name, machine.id, _moment(machine.expires_at), switches, note)
+
+
+def _moment(at: datetime | None) -> str:
+    return f"{at:%Y-%m-%dT%H:%M:%SZ}" if at else ""
+
+
+def _running_usd(machines: list[Machine]) -> Decimal:
     """Hours so far of nodes that still run, x price."""
-    if inventory is None or not machines:
-        return Decimal(0)
     now = clock.now()
-    return sum(
-        (node.usd_per_hour * Decimal((now - node.created_at).total_seconds()) / 3600 for node in inventory.nodes),
-        Decimal(0),
-    )
+    spans = ((one.usd_per_hour, max(timedelta(0), now - (one.started_at or now))) for one in machines)
+    return sum((usd * Decimal(span.total_seconds()) / 3600 for usd, span in spans), Decimal(0))
+
+
+def limits(owner: str | None = None) -> tuple[str, Left]:
+    """An owner (this user), and what day and month leave."""
+    who = owner or home.owner()
+    return who, left(Ledger(ledger_address()).events(), who, clock.now())
 
 
 @dataclass(frozen=True)

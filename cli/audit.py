@@ -14,11 +14,12 @@ from datetime import datetime, timedelta
 import click
 
 from campaign.folder import RunFolder
+from campaign.heads import verified
 from cli.output import JSON, answer, columns, progress
 from infra.audit.look import Silence
 from infra.audit.mend import Mended, beat, mend
 from infra.audit.report import Finding, Hollow, Report, audit
-from spec.errors import worst
+from spec.errors import RecipeError, worst
 from spec.home import ledger_address
 from spec.ledger import Event
 
@@ -28,8 +29,23 @@ from spec.ledger import Event
 @click.option("--fix", is_flag=True, help="Put right what may be, and write the heartbeat of a reaper.")
 @click.option("--every", type=click.FloatRange(0, min_open=True), default=10.0, show_default=True, metavar="MINUTES",
               help="How often this is run with --fix: its heartbeat counts for three times that.")  # fmt: skip
+@click.option("--verify", is_flag=True, help="Only: was the ledger's past changed? Exit 1 where it was.")
 @JSON
-def COMMAND(names: tuple[str, ...], fix: bool, every: float, as_json: bool) -> int:
+def COMMAND(names: tuple[str, ...], fix: bool, every: float, verify: bool, as_json: bool) -> int:
+    if verify and (fix or names):
+        raise RecipeError("--verify looks at the ledger alone; give no --fix and no names with it")
+    return _verify(as_json) if verify else _audit(names, fix, every, as_json)
+
+
+def _verify(as_json: bool) -> int:
+    found = verified(ledger_address())
+    head = f"ledger {ledger_address()}: {found.lines} lines"
+    text = "\n".join([head, *found.shows, *(f"CHANGED: {fault}" for fault in found.faults)])
+    data = {"ledger": ledger_address(), "lines": found.lines, "shows": list(found.shows), "faults": list(found.faults)}
+    return answer("audit", as_json, text, data, 1 if found.faults else 0, "; ".join(found.faults))
+
+
+def _audit(names: tuple[str, ...], fix: bool, every: float, as_json: bool) -> int:
     seen = audit(ledger_address(), _owned)
     named = seen.about(names)
     before = seen if fix else named
@@ -37,7 +53,7 @@ def COMMAND(names: tuple[str, ...], fix: bool, every: float, as_json: bool) -> i
     scopes = beat(after, every) if fix else ()
     doubts = list(dict.fromkeys((*work.doubts, *after.unproven)))
     code = worst([7] * bool(doubts) + [3] * bool(work.over_budget))
-    text = _text(before, work, [*doubts, *work.over_budget])
+    text = _text(before, work, [*doubts, *work.over_budget] if fix else [])
     data = _data(before, work, doubts) | {"watched": [one.model_dump(mode="json") for one in scopes]}
     return answer("audit", as_json, text, data, code, "; ".join([*doubts, *work.over_budget]))
 
@@ -55,7 +71,11 @@ def _text(report: Report, work: Mended, doubts: Sequence[str]) -> str:
     ]
     lines = [part for part in parts if part] or ["nothing stands"]
     lines += [_silence(one) for one in report.silences]
-    return "\n".join([*lines, *(f"UNPROVEN: {doubt}" for doubt in doubts)])
+    lines += [f"UNPROVEN: {doubt}" for doubt in doubts]
+    amiss = sum(one.is_amiss for one in report.findings) + len(report.intents)
+    if amiss and not (work.done or doubts):
+        lines.append(f"{amiss} of these not by right; put right what may be with: megatok audit --fix")
+    return "\n".join(lines)
 
 
 def _things(findings: Sequence[Finding], work: Mended) -> str:

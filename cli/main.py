@@ -17,7 +17,7 @@ from spec.home import home
 COMMANDS = (
     *("plan", "run", "deploy"),
     *("up", "prepare", "gate", "serve", "smoke", "measure", "down"),
-    *("audit", "status", "ls", "logs", "ssh", "tunnel", "stop", "extend", "report", "doctor"),
+    *("status", "audit", "budget", "ls", "logs", "ssh", "tunnel", "stop", "extend", "report", "doctor"),
 )
 
 

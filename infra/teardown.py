@@ -99,7 +99,7 @@ def teardown(run: str, ledger_address: str, *, on_line: Tell = quiet, settle_tim
         except Exception as error:
             work.doubts[name] = f"cloud {name}: {error}"
     _record(work, partial(budget.close, work.ledger, run, "torn down"))
-    return receipt.build(
+    written = receipt.build(
         work.events,
         run,
         cloud_usd=work.billed,
@@ -108,6 +108,8 @@ def teardown(run: str, ledger_address: str, *, on_line: Tell = quiet, settle_tim
         ledger=work.ledger,
         now=clock.now(),
     )
+    _record(work, partial(work.ledger.keep_receipt, written))
+    return written
 
 
 def take_over(run: str, ledger_address: str, *, on_line: Tell = quiet) -> None:
@@ -125,7 +127,7 @@ def remove(
     tokens: Sequence[str] = (),
     *,
     on_line: Tell = quiet,
-    settle_timeout_s: float = 60,
+    settle_timeout_s: float = 120,
 ) -> tuple[str, ...]:
     """End single things of a run, and give up creates of it that made nothing; the rest stays. What is unproven."""
     work = Work(

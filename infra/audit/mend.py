@@ -17,6 +17,8 @@ from spec.errors import MegatokError
 from spec.ledger import Event, Resource, Scope
 
 WORKERS = 8
+LIMIT_S = 120.0
+"""For what would not go."""
 BEATS = 3
 """A heartbeat counts for so many rounds: one that is late does not disarm it."""
 
@@ -97,7 +99,7 @@ def _singles(report: Report, names: Sequence[str], whole: Sequence[str]) -> Mapp
 
 
 def _end_run(work: Mended, report: Report, run: str, tell: Tell) -> None:
-    receipt = teardown(run, report.address, on_line=tell)
+    receipt = teardown(run, report.address, on_line=tell, settle_timeout_s=LIMIT_S)
     for one in report.findings:
         if one.item.run == run:
             work.done[one.item.id] = "deleted, proven gone" if receipt.proven else "NOT proven gone"
@@ -107,7 +109,7 @@ def _end_run(work: Mended, report: Report, run: str, tell: Tell) -> None:
 
 
 def _end_things(work: Mended, address: str, run: str, things: tuple[Resource, ...], tell: Tell) -> None:
-    doubts = remove(run, address, things, on_line=tell)
+    doubts = remove(run, address, things, on_line=tell, settle_timeout_s=LIMIT_S)
     for one in things:
         work.done[one.id] = "NOT proven gone" if doubts else "deleted, proven gone"
     work.doubts += [f"{doubt}; megatok audit --fix goes on" for doubt in doubts]
@@ -115,7 +117,7 @@ def _end_things(work: Mended, address: str, run: str, things: tuple[Resource, ..
 
 def _give_up(work: Mended, address: str, run: str, loose: Sequence[Event], tell: Tell) -> None:
     tokens = [event.token for event in loose if event.run == run]
-    doubts = remove(run, address, (), tokens, on_line=tell)
+    doubts = remove(run, address, (), tokens, on_line=tell, settle_timeout_s=LIMIT_S)
     work.done |= dict.fromkeys(tokens, "NOT known" if doubts else "made nothing, released")
     work.doubts += [f"{doubt}; megatok audit --fix goes on" for doubt in doubts]
 

@@ -65,6 +65,8 @@ class Report:
     intents: tuple[Event, ...]
     """Creates of unknown outcome whose caller is dead, and under whose token nothing is seen."""
     hollow: tuple[Hollow, ...]
+    unseen: tuple[str, ...]
+    """Runs that may hold something in a cloud for which this machine has no credentials, in words."""
 
     @property
     def unproven(self) -> tuple[str, ...]:
@@ -76,6 +78,7 @@ class Report:
                 for one in self.findings
                 if one.is_amiss
             ),
+            *self.unseen,
             *(f"{event.token}: what its create made is not known, and who called it is dead" for event in self.intents),
         )
 
@@ -98,6 +101,7 @@ class Report:
             tuple(one for one in self.findings if {one.item.run, one.item.id} & set(names)),
             tuple(event for event in self.intents if event.run in names),
             tuple(one for one in self.hollow if one.run in names),
+            self.unseen,
         )
 
 
@@ -119,6 +123,7 @@ def audit(address: str, owned: Owned) -> Report:
         findings,
         _intents(books, findings),
         _hollow(books, findings, {one.cloud for one in silences}),
+        _unseen(books, {one.cloud for one in silences if not one.configured}),
     )
 
 
@@ -133,6 +138,14 @@ class _Books:
 
     def account(self, run: str) -> Account:
         return account(self.events.get(run, ()), run)
+
+    def unsettled(self) -> list[tuple[str, Account]]:
+        """Runs that are open, or hold money."""
+        accounts = ((run, self.account(run)) for run in self.events)
+        return [(run, now) for run, now in accounts if now.is_open or now.held]
+
+    def clouds(self, run: str) -> set[str]:
+        return {resource.cloud for event in self.events.get(run, ()) for resource in event.resources}
 
     def busy(self, run: str) -> bool:
         """Whether somebody may be at work on the run: a process here, or a machine that wrote of it just now."""
@@ -170,10 +183,16 @@ def _intents(books: _Books, findings: Sequence[Finding]) -> tuple[Event, ...]:
 def _hollow(books: _Books, findings: Sequence[Finding], silent: set[str]) -> tuple[Hollow, ...]:
     """A run in a cloud that does not answer may hold anything."""
     standing = {one.item.run for one in findings}
-    found = []
-    for run, events in books.events.items():
-        now = books.account(run)
-        asked = not silent & {resource.cloud for event in events for resource in event.resources}
-        if run not in standing and asked and (now.is_open or now.held):
-            found.append(Hollow(run, now.is_open, now.reserved_usd, books.busy(run)))
-    return tuple(found)
+    return tuple(
+        Hollow(run, now.is_open, now.reserved_usd, books.busy(run))
+        for run, now in books.unsettled()
+        if run not in standing and not silent & books.clouds(run)
+    )
+
+
+def _unseen(books: _Books, foreign: set[str]) -> tuple[str, ...]:
+    return tuple(
+        f"run {run} may hold something on {name}, for which this machine has no credentials: audit it where they are"
+        for run, _ in books.unsettled()
+        for name in sorted(foreign & books.clouds(run))
+    )

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import click
 import jsonschema
@@ -11,8 +14,11 @@ import pytest
 
 from cli import output
 from cli.main import COMMANDS, app, main
+from money.budget import close
+from money.ledger import Ledger
+from money.receipt import build
 from spec import schemas
-from spec.home import ROOT
+from spec.home import ROOT, ledger_address
 
 WITHOUT_JSON = {"ssh", "tunnel"}
 """They become the program `ssh`."""
@@ -21,6 +27,7 @@ ARGUMENTS = {
     "run": ("nowhere.yaml",),
     "up": ("nowhere.yaml",),
     "deploy": ("moon", "--model", "smollm2", "--budget", "1", "--hours", "1"),
+    "budget": ("--day", "much"),
     "ls": ("too", "many"),
     "doctor": ("too", "many"),
 }
@@ -94,3 +101,66 @@ def test_ctrl_c_where_nothing_is_rented(
 
 def test_columns_are_as_wide_as_they_must_be() -> None:
     assert output.columns([("a", "long one"), ("bbb", "c")], ("x", "y")) == "x    y\na    long one\nbbb  c"
+
+
+def answered(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> dict[str, Any]:
+    """The data of a command's answer, after its schema."""
+    assert main([*words, "--json"]) == code
+    document = json.loads(capsys.readouterr().out)
+    jsonschema.validate(document, schemas.schema("answer"))
+    data: dict[str, Any] = document["data"]
+    return data
+
+
+def test_budget_sets_and_lifts_limits_each_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MEGATOK_OWNER", "ann")
+    assert answered(capsys, "status")["limits"] is None
+    assert answered(capsys, "budget")["day"] == {"limit_usd": None, "used_usd": "0"}
+    assert answered(capsys, "budget", "--day", "5")["day"]["limit_usd"] == "5"
+    both = answered(capsys, "budget", "--month", "70.50")
+    assert (both["owner"], both["day"]["limit_usd"], both["month"]["limit_usd"]) == ("ann", "5", "70.50")
+    assert answered(capsys, "status")["limits"]["month"]["limit_usd"] == "70.50"
+    assert answered(capsys, "budget", "--owner", "bob")["day"]["limit_usd"] is None
+    assert answered(capsys, "budget", "--day", "none")["day"]["limit_usd"] is None
+    assert main(["budget"]) == 0
+    assert "of $70.5000 spent or set aside, $70.5000 left" in capsys.readouterr().out
+    assert main(["budget", "--day", "much"]) == 2
+
+
+def test_audit_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    found = answered(capsys, "audit")
+    assert (found["things"], found["creates"], found["runs"], found["unproven"]) == ([], [], [], [])
+    assert [one["cloud"] for one in found["clouds"] if one["answered"]] == ["local", "ssh"]
+    assert main(["audit"]) == 0
+    assert capsys.readouterr().out == "nothing stands\n"
+    assert main(["audit", "--verify"]) == 0
+    assert "nothing that tells an unused ledger from a lost one" in capsys.readouterr().out
+    assert main(["audit", "--verify", "--fix"]) == 2
+
+
+def test_audit_verifies_the_ledger_against_receipts_outside_of_it(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A ledger cut short, and one with a changed line, are found out; of a consistent one it says what it shows."""
+    ledger = Ledger(ledger_address())
+    ledger.open("run", Decimal(1))
+    receipt = build(
+        ledger.events(), "run", cloud_usd={}, simulated=True, unproven=(), ledger=ledger, now=datetime.now(UTC)
+    )
+    folder = home / "runs" / "run"
+    folder.mkdir(parents=True)
+    (folder / "receipt.json").write_text(receipt.model_dump_json())
+    close(ledger, "run", "done")
+    assert len(answered(capsys, "audit", "--verify")["shows"]) == 4
+
+    path = home / "ledger" / "ledger.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0].replace(b'"usd":"1"', b'"usd":"9"') + lines[1])
+    (fault, other) = answered(capsys, "audit", "--verify", code=1)["faults"]
+    assert "line 2: it does not hold the hash of line 1" in fault
+    assert str(folder / "receipt.json") in other
+    path.unlink()
+    assert main(["audit", "--verify"]) == 1
+    assert "CHANGED: " in capsys.readouterr().out
