@@ -10,7 +10,7 @@ CLOUD ?= local
 FROM ?= 0
 SLICE = $(if $(SLICE_S),--slice-s $(SLICE_S)) $(if $(STATE),--state $(STATE))
 
-.PHONY: setup setup-dev campaign test check bench kill chaos clean
+.PHONY: setup setup-dev campaign test check bench kill chaos faults clean
 .DEFAULT_GOAL := campaign
 
 setup:
@@ -45,6 +45,9 @@ kill: setup-dev
 
 chaos: setup-dev
 	@$(PYTHON) -m tools.chaos --kills $(KILLS) --seed $(SEED) --jobs $(JOBS) --cloud $(CLOUD) --from $(FROM) $(SLICE)
+
+faults: setup-dev
+	@$(PYTHON) -m tools.faults --jobs $(JOBS) $(SLICE)
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build

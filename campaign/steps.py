@@ -60,7 +60,10 @@ def make_ready(at: Standing, *, check: bool) -> dict[str, tuple[str, ...]]:
 
 
 def gate(at: Standing) -> tuple[Check, ...]:
-    return phases.gated(at.run, at.inventory, probe.probe(at.inventory.nodes))
+    """GateFailed also where a node does not answer: then it cannot be told whether it is fit."""
+    with phases.unfit("gate"):
+        facts = probe.probe(at.inventory.nodes)
+    return phases.gated(at.run, at.inventory, facts)
 
 
 def serve_part(at: Standing, layout: str | None, gateway: str | None) -> tuple[str, ...]:

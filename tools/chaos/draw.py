@@ -65,22 +65,24 @@ class Round:
     wait_s: float
     """From a killed command to the next one."""
 
-    def recipe(self) -> str:
-        wanted = {
-            "name": "chaos",
-            "title": "a run under kills",
-            "budget_usd": float(self.budget_usd),
-            "lifetime_s": self.lifetime_s,
-            "cluster": {
-                "name": "chaos", "cloud": "local", "gpu": "cpu", "stand_in": "cpu", "node_type": "cpu-1",
-                "nodes": self.nodes, "gpus_per_node": 1, "max_usd_per_hour": float(USD_PER_HOUR),
-            },
-            "model": "smollm2",
-            "engine": {"name": "llamacpp", "slots": 2, "context_tokens": 256},
-            "workload": {"name": "tiny", "isl_tokens": 16, "osl_tokens": 8, "requests": 2},
-            "sweep": [{"layout": ["DP1xTP1"], "gateway": ["none"], "concurrency": [1]}],
-        }  # fmt: skip
-        return json.dumps(wanted, indent=1)  # JSON is YAML
+
+def recipe(nodes: int, lifetime_s: int, budget_usd: Decimal) -> str:
+    """A campaign of which only the cluster is ever made."""
+    wanted = {
+        "name": "chaos",
+        "title": "a run under kills and faults",
+        "budget_usd": float(budget_usd),
+        "lifetime_s": lifetime_s,
+        "cluster": {
+            "name": "chaos", "cloud": "local", "gpu": "cpu", "stand_in": "cpu", "node_type": "cpu-1",
+            "nodes": nodes, "gpus_per_node": 1, "max_usd_per_hour": float(USD_PER_HOUR),
+        },
+        "model": "smollm2",
+        "engine": {"name": "llamacpp", "slots": 2, "context_tokens": 256},
+        "workload": {"name": "tiny", "isl_tokens": 16, "osl_tokens": 8, "requests": 2},
+        "sweep": [{"layout": ["DP1xTP1"], "gateway": ["none"], "concurrency": [1]}],
+    }  # fmt: skip
+    return json.dumps(wanted, indent=1)  # JSON is YAML
 
 
 Weighted = Mapping[str, int]

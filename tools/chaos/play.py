@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.chaos.cloud import CloudSide, kill
-from tools.chaos.draw import Kill, Moment, Round, Step
+from tools.chaos.draw import Kill, Moment, Round, Step, recipe
 from tools.kill.chain import Chain, command_line, process_of, wait_until
 from tools.kill.hands import COMMAND_S, Hands
 from tools.kill.warm import Command, Warm
@@ -60,7 +60,7 @@ class Found:
     """The meter's total."""
     usd_over: str = "0"
     zero_s: float | None = None
-    """From the last kill, or where machines stood by right after it, from the recovery's begin, to the last one's end."""
+    """From the last kill (where machines stood by right after it: from the recovery's begin) to the last one's end."""
     seconds: float = 0.0
     faults: list[str] = field(default_factory=list)
     folder: str = ""
@@ -96,7 +96,7 @@ class Play:
         return self.found
 
     def _begin(self) -> None:
-        self.hands.recipe.write_text(self.one.recipe())
+        self.hands.recipe.write_text(recipe(self.one.nodes, self.one.lifetime_s, self.one.budget_usd))
         self.cloud.begin(list(self.one.faults))
 
     def _strike_all(self) -> None:

@@ -20,12 +20,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cli import down, up
+from cli import down, gate, up
 from cli.main import main
 from spec.home import ROOT
 
 PR_SET_CHILD_SUBREAPER = 36
-LOADED = (down.COMMAND, up.COMMAND)
+LOADED = (down.COMMAND, gate.COMMAND, up.COMMAND)
 REAP_S = 0.1
 PROC = Path("/proc")
 

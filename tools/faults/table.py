@@ -1,0 +1,55 @@
+"""What each fault of the local cloud is tried as, and how `megatok` may end then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from localcloud.faults import FAULTS
+
+ALWAYS = None
+"""As `times` of a rule: it strikes each time."""
+ONE = {"name": "*-1"}
+"""The second of three nodes."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`rule` as the cloud takes it; exit codes that are right for `megatok up`, and for the `gate` that follows."""
+
+    rule: Mapping[str, Any]
+    up: frozenset[int]
+    gate: frozenset[int] | None = None
+    """None: it does not show there, and nobody looks."""
+    lifetime_s: int = 300
+    down_again: bool = False
+    """The first `megatok down` may end with 7: it could not ask."""
+
+
+DONE, NO_ROOM = frozenset({0}), frozenset({4})
+UNFIT = frozenset({5})
+
+TABLE: Mapping[str, Fault] = {
+    "no_capacity": Fault({"match": ONE, "times": ALWAYS}, up=NO_ROOM),
+    "quota": Fault({"match": ONE, "times": ALWAYS}, up=NO_ROOM),
+    "throttled": Fault({"times": 4}, up=DONE),
+    "create_slow": Fault({"match": ONE, "seconds": 1.0}, up=DONE),
+    "create_timeout": Fault({"match": ONE, "seconds": 0.3}, up=DONE),
+    "create_garbage": Fault({"match": ONE}, up=DONE),
+    "delete_refused": Fault({"times": 2}, up=DONE),
+    "ssh_silent": Fault({"match": ONE}, up=DONE, gate=UNFIT),
+    "host_key_changed": Fault({"match": ONE}, up=DONE, gate=UNFIT),
+    # It stays pending until its end, and another place is tried then.
+    "boot_never": Fault({"match": ONE}, up=DONE | NO_ROOM, lifetime_s=15),
+    "eventual": Fault({"times": ALWAYS, "seconds": 0.15}, up=DONE),
+    # They are up when the cloud answers, and may be gone before anybody looks.
+    "spot_notice": Fault({"match": ONE, "seconds": 1.0}, up=DONE, gate=UNFIT),
+    "hold": Fault({"match": {"call": "create"}, "at": "made", "seconds": 0.5}, up=DONE),
+    "die": Fault({"match": ONE, "seconds": 1.0}, up=DONE, gate=UNFIT),
+}
+
+
+def missing() -> tuple[str, ...]:
+    """Faults that the cloud knows and this table does not, or the other way round."""
+    return tuple(sorted(FAULTS.keys() ^ TABLE.keys()))
