@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import secrets
 import time
 from collections.abc import Mapping
 from decimal import Decimal
@@ -28,25 +29,25 @@ class CloudSide:
         self.folder.mkdir()
         (self.folder / "faults.json").write_text(json.dumps(rules))
 
-    def hold(self, rule: Mapping[str, Any]) -> None:
+    def hold(self, call: str, at: str, nth: int, seconds: float) -> str:
+        """Let the nth such call from now wait at this point; the rule's id."""
+        rule = {"fault": "hold", "match": {"call": call}, "at": at, "nth": nth, "seconds": seconds}
+        rule["id"] = id = secrets.token_hex(4)
         if life.lives(self.folder):
-            self._call("POST", rule)
+            self._call("POST", body=rule)
         else:
             path = self.folder / "faults.json"
             path.write_text(json.dumps([*json.loads(path.read_text()), rule]))
+        return id
 
-    def holds(self) -> bool:
-        """Whether a call waits now."""
-        return life.lives(self.folder) and any(rule.get("holding") for rule in self._call("GET"))
+    def holds(self, id: str) -> bool:
+        """Whether a call waits now by that rule."""
+        return life.lives(self.folder) and any(rule["id"] == id and rule["holding"] for rule in self._call("GET"))
 
-    def release(self) -> None:
-        """Let a held call go on, and none be held that was not yet; other faults stay."""
-        if not life.lives(self.folder):
-            return
-        others = [rule for rule in self._call("GET") if rule["fault"] != "hold"]
-        self._call("DELETE")
-        for rule in others:
-            self._call("POST", rule)
+    def release(self, id: str) -> None:
+        """Let a held call go on, or hold none any more."""
+        if life.lives(self.folder):
+            self._call("DELETE", f"/{id}")
 
     def bill(self) -> Mapping[str, Any]:
         """The meter: `running`, `lines`, and exact dollars."""
@@ -63,14 +64,16 @@ class CloudSide:
         living = [node for node in sorted(self.folder.glob("nodes/*")) if life.lives(node)]
         return [int(text) for node in living if (text := (node / "lock").read_text()).isdigit()]
 
-    def _call(self, method: str, body: Any = None) -> Any:
+    def _call(self, method: str, path: str = "", body: Any = None) -> Any:
         """A cloud that was just started says where it listens a moment later."""
         give_up_at = time.monotonic() + ALIVE_S
         while True:
             try:
                 told = json.loads((self.folder / "endpoint.json").read_text())
                 link = http.client.HTTPConnection(urlsplit(told["url"]).netloc, timeout=ALIVE_S)
-                link.request(method, "/v1/faults", json.dumps(body), {"Authorization": f"Bearer {told['token']}"})
+                link.request(
+                    method, f"/v1/faults{path}", json.dumps(body), {"Authorization": f"Bearer {told['token']}"}
+                )
                 return json.loads(link.getresponse().read())
             except (OSError, ValueError, http.client.HTTPException):
                 if time.monotonic() > give_up_at:

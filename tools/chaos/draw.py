@@ -87,17 +87,21 @@ def recipe(nodes: int, lifetime_s: int, budget_usd: Decimal) -> str:
 
 Weighted = Mapping[str, int]
 UP: Weighted = {
-    "ledger open": 1, "ledger reserve": 1, "ledger intent": 2, "ledger commit": 3, "ledger armed": 4,
-    "create accepted": 5, "create made": 5, "create answered": 2,
+    "ledger open": 1, "ledger reserve": 1, "ledger intent": 1, "ledger commit": 3, "ledger armed": 4,
+    "create accepted": 4, "create made": 6, "create answered": 3,
 }  # fmt: skip
-UP_AGAIN: Weighted = {"ledger fence": 2, "* accepted": 3, "* made": 2, "* answered": 1, "create made": 1}
+UP_AGAIN: Weighted = {
+    "ledger fence": 1, "ledger commit": 2, "ledger armed": 1, "* accepted": 2, "* made": 2, "* answered": 1,
+    "create accepted": 1, "create made": 2,
+}  # fmt: skip
 DOWN: Weighted = {
-    "ledger settle": 3, "ledger sighting": 1, "ledger close": 1, "list answered": 1, "read answered": 1,
-    "delete accepted": 4, "delete made": 3, "delete answered": 2,
+    "ledger settle": 4, "ledger sighting": 1, "ledger close": 1, "list answered": 2, "read answered": 2,
+    "delete accepted": 8, "delete made": 5, "delete answered": 3,
 }  # fmt: skip
 ONCE = {"ledger open", "ledger close", "ledger fence", "ledger sighting"}
 """A command writes one of them; of others, up to one a node."""
-RECOVERIES: Weighted = {"down": 4, "up": 2, "lifetimes": 3}
+RECOVERIES: Weighted = {"down": 3, "up": 2, "audit": 2, "lifetimes": 3}
+"""`audit` is `megatok audit --fix RUN`."""
 
 
 def drawn(seed: int, number: int) -> Round:
@@ -123,7 +127,7 @@ def drawn(seed: int, number: int) -> Round:
 
 def _steps(rng: random.Random, nodes: int, recovery: str) -> Iterator[Step]:
     yield Step("up", tuple(_kills(rng, UP, nodes)))
-    commands = ("up",) if recovery == "lifetimes" else ("up", "down", "down")
+    commands = ("up",) if recovery == "lifetimes" else ("up", "down", "down", "audit")
     for _ in range(rng.choice((0, 1, 2)) if recovery == "lifetimes" else rng.choice((2, 3, 4))):
         command = rng.choice(commands)
         yield Step(command, tuple(_kills(rng, UP_AGAIN if command == "up" else DOWN, nodes)))

@@ -25,6 +25,7 @@ LEAVE_S = 3.0
 """For the last processes to leave /proc after their command has answered."""
 POLL_S = 0.003
 HELD_POLL_S = 0.02
+ENDED = {("down", 0), ("audit", 0)}
 TRIES = 3
 """So often exit code 7 is followed by the command that it names."""
 
@@ -76,7 +77,7 @@ class Play:
         self.cloud = CloudSide(home)
         self.found = Found(number, one.seed, one.recovery, one.tight, one.nodes, folder=str(home))
         self.hands = Hands(self.chain, warm)
-        self._late: threading.Timer | None = None
+        self._late: list[threading.Timer] = []
 
     def play(self, busy: AbstractContextManager[object], *, keep: bool) -> Found:
         """`busy` is held but for the time in which nothing but the clock acts."""
@@ -104,7 +105,7 @@ class Play:
             code = self._struck(step)
             if code in (2, 3) and not self.found.kills:
                 return  # refused before anything was made
-            if (step.command, code) == ("down", 0):
+            if (step.command, code) in ENDED:
                 return  # over before a kill fell: nothing is left to recover
             time.sleep(self.one.wait_s)
 
@@ -120,22 +121,21 @@ class Play:
 
     def _strike(self, name: str, wanted: Kill, command: Command) -> Struck | None:
         """None where the command was over before its moment."""
-        come, pause_s = self._awaited(wanted.moment), POLL_S
-        if wanted.moment.on_cloud:
-            self._hold(wanted.moment)
-            come, pause_s = self.cloud.holds, HELD_POLL_S
-        if not wait_until(lambda: come() or command.poll() is not None, COMMAND_S, pause_s) or not come():
-            self.cloud.release()
-            return None
-        if wanted.moment.on_cloud:
-            time.sleep(wanted.pause_s)
-        billed, at = self.cloud.running() > 0, time.time()
-        victims = tuple(self._kill(wanted, command))
-        if wanted.moment.on_cloud:
-            self._late = threading.Timer(wanted.late_s, self.cloud.release)
-            self._late.start()
+        hold, come = self._awaited(wanted.moment)
+        wait_until(lambda: come() or command.poll() is not None, COMMAND_S, HELD_POLL_S if hold else POLL_S)
+        time.sleep(wanted.pause_s if hold and come() else 0)
+        billed, at_s = self.cloud.running() > 0, time.time()
+        victims = tuple(self._kill(wanted, command)) if come() else ()
+        if hold:
+            self._release(hold, wanted.late_s if victims else 0)
         where = wanted.moment.where
-        return Struck(name, where, wanted.moment.nth, victims, billed, at) if victims else None
+        return Struck(name, where, wanted.moment.nth, victims, billed, at_s) if victims else None
+
+    def _release(self, hold: str, late_s: float) -> None:
+        """While the next command begins already."""
+        late = threading.Timer(late_s, self.cloud.release, (hold,))
+        late.start()
+        self._late.append(late)
 
     def _kill(self, wanted: Kill, command: Command) -> Iterator[str]:
         victims = {part: pid for part in wanted.victims if (pid := self._process(part, command))}
@@ -148,29 +148,27 @@ class Play:
             return next(iter(self.cloud.supervisors()), None)
         return process_of(part, command.pid)
 
-    def _awaited(self, moment: Moment) -> Callable[[], bool]:
-        kind = moment.where.removeprefix("ledger ")
-        before = self.chain.events(kind)
-        return lambda: self.chain.events(kind) >= before + moment.nth
-
-    def _hold(self, moment: Moment) -> None:
-        if self._late:
-            self._late.join()
-        call, _, at = moment.where.partition(" ")
-        self.cloud.hold({"fault": "hold", "match": {"call": call}, "at": at, "nth": moment.nth, "seconds": COMMAND_S})
+    def _awaited(self, moment: Moment) -> tuple[str, Callable[[], bool]]:
+        """Whether it has come; of a call of the cloud also the rule that then holds it."""
+        kind, _, at = moment.where.partition(" ")
+        if moment.on_cloud:
+            hold = self.cloud.hold(kind, at, moment.nth, COMMAND_S)
+            return hold, lambda: self.cloud.holds(hold)
+        before = self.chain.events(at)
+        return "", lambda: self.chain.events(at) >= before + moment.nth
 
     def _recover(self) -> None:
         """What the documents tell a user to do."""
         if self.one.recovery == "lifetimes":
             return
-        if self._late:
-            self._late.join()
-        if self.hands.codes[-1] == ("down", 0):
+        if self.hands.codes[-1] in ENDED:
             return
         if self.one.recovery == "up":
             self.hands.done("up")
-        if code := self.hands.until_proven(TRIES):
-            self.found.faults.append(f"down ends with exit code {code}")
+        name = "audit" if self.one.recovery == "audit" else "down"
+        if code := self.hands.until_proven(name, TRIES):
+            unknown = (name, code) == ("audit", 2) and not self.chain.events("open")
+            self.found.faults += [] if unknown else [f"{name} ends with exit code {code}"]
 
     def _outlive(self) -> None:
         """Until nothing bills, and nobody is left who could make something that does."""
@@ -202,6 +200,8 @@ class Play:
 
     def _end(self, keep: bool) -> None:
         home = self.chain.home
+        for late in self._late:
+            late.join()
         self.chain.end()
         with contextlib.suppress(FileNotFoundError):
             for path in self.chain.stack_files():

@@ -64,7 +64,7 @@ def _commands(hands: Hands, faults: list[Fault]) -> Iterator[str]:
     if code == 0 and gates and (gate := hands.done("gate")) not in frozenset().union(*gates):
         yield f"gate ends with exit code {gate}, not one of {sorted(frozenset().union(*gates))}"
     tries = DOWNS if any(each.down_again for each in faults) else 1
-    if code := hands.until_proven(tries):
+    if code := hands.until_proven("down", tries):
         yield f"down ends with exit code {code}"
 
 

@@ -29,7 +29,8 @@ class Hands:
 
     def start(self, *words: str) -> Command:
         """Its name is the first word; each works on this home's one run."""
-        whole = (*words, str(self.recipe), "--id", self.chain.run) if words[0] == "up" else (*words, self.chain.run)
+        run = {"up": (str(self.recipe), "--id"), "audit": ("--fix",)}.get(words[0], ())
+        whole = (*words, *run, self.chain.run)
         self.acted_at = time.time()
         return self._warm.start(whole, self.chain.env, self._log(words[0]))
 
@@ -50,15 +51,12 @@ class Hands:
     def done(self, *words: str) -> int:
         return self.finished(words[0], self.start(*words))
 
-    def until_proven(self, tries: int) -> int:
-        """`megatok down`, and again as long as it says that not all is proven and that this goes on."""
+    def until_proven(self, name: str, tries: int) -> int:
+        """`down` or `audit`, and again as long as it says that not all is proven and that this goes on."""
         for _ in range(tries):
-            if (code := self.done("down")) != 7:
+            if (code := self.done(name)) != 7:
                 break
         return code
-
-    def said(self, name: str, at: int) -> str:
-        return (self.chain.home / f"{at}-{name}.log").read_text(errors="replace")
 
     def _log(self, name: str) -> Path:
         return self.chain.home / f"{len(self.codes)}-{name}.log"

@@ -20,12 +20,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cli import down, gate, up
+from cli import audit, down, gate, up
 from cli.main import main
 from spec.home import ROOT
 
 PR_SET_CHILD_SUBREAPER = 36
-LOADED = (down.COMMAND, gate.COMMAND, up.COMMAND)
+LOADED = (audit.COMMAND, down.COMMAND, gate.COMMAND, up.COMMAND)
 REAP_S = 0.1
 PROC = Path("/proc")
 
