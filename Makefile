@@ -35,7 +35,7 @@ check: setup-dev
 	$(PYTHON) -m pytest -q -p no:xdist tests/test_style.py
 	tools/lock --check
 
-bench: bench-fanout bench-up
+bench: bench-fanout bench-up bench-stop
 
 bench-%: setup-dev
 	@$(PYTHON) tools/bench_$*.py

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.chaos.cloud import CloudSide, kill
-from tools.chaos.draw import Kill, Moment, Round, Step, recipe
+from tools.chaos.draw import LATE_S, Kill, Moment, Round, Step, recipe
 from tools.kill.chain import Chain, command_line, process_of, wait_until
 from tools.kill.hands import COMMAND_S, Hands
 from tools.kill.warm import Command, Warm
@@ -173,7 +173,8 @@ class Play:
     def _outlive(self) -> None:
         """Until nothing bills, and nobody is left who could make something that does."""
         limit_s = 2 * self.one.lifetime_s + COMMAND_S / 4
-        wait_until(lambda: not self.cloud.running() and not creators(self.chain), limit_s, 0.5)
+        time.sleep(LATE_S)
+        wait_until(lambda: not standing(self.chain) and not creators(self.chain), limit_s, 0.5)
 
     def _judge(self) -> None:
         """By the meter and /proc."""
@@ -181,7 +182,7 @@ class Play:
         wait_until(lambda: not self.chain.processes(), LEAVE_S)
         bill = self.cloud.bill()
         found.codes, found.faults = self.hands.codes, [*self.hands.faults, *found.faults]
-        found.machines_left = bill["running"]
+        found.machines_left = max(bill["running"], standing(self.chain))
         found.usd = bill["usd"]
         found.usd_over = str(max(Decimal(0), Decimal(bill["usd"]) - self.one.budget_usd))
         found.faults += [f"{found.machines_left} machines left"] * (found.machines_left > 0)
@@ -209,6 +210,11 @@ class Play:
         (home / "round.json").write_text(json.dumps(asdict(self.found), indent=1))
         if not (keep or self.found.faults):
             shutil.rmtree(home)
+
+
+def standing(chain: Chain) -> int:
+    """Machines that are not gone, also those that are still being made and bill later."""
+    return sum(node["ended_at"] is None for node in chain.nodes())
 
 
 def creators(chain: Chain) -> list[int]:

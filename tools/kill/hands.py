@@ -29,7 +29,8 @@ class Hands:
 
     def start(self, *words: str) -> Command:
         """Its name is the first word; each works on this home's one run."""
-        run = {"up": (str(self.recipe), "--id"), "audit": ("--fix",)}.get(words[0], ())
+        begin = str(self.recipe), "--id"
+        run = {"up": begin, "run": begin, "audit": ("--fix",)}.get(words[0], ())
         whole = (*words, *run, self.chain.run)
         self.acted_at = time.time()
         return self._warm.start(whole, self.chain.env, self._log(words[0]))
