@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -188,7 +189,7 @@ def test_dead_run_is_settled_and_closed_but_not_one_at_work(cloud: MemoryCloud, 
     work, after = fix(owned="alive")
     assert work.done["dead"] == "settled and closed"
     dead = account(ledger.events(), "dead")
-    assert (dead.is_open, dead.reserved_usd, dead.settled_usd) == (False, 0, Decimal("0.033334"))
+    assert (dead.is_open, dead.reserved_usd, dead.settled_usd) == (False, Decimal(0), Decimal("0.033334"))
     assert account(ledger.events(), "alive").is_open
     assert [(one.run, one.busy) for one in after.hollow] == [("alive", True)]
     assert after.unproven == ()
@@ -198,7 +199,7 @@ def test_run_of_another_machine_is_at_work_until_it_falls_silent(
     cloud: MemoryCloud, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger.open("run", Decimal(1))
-    monkeypatch.setattr(reporting.socket, "gethostname", lambda: "another")
+    monkeypatch.setattr(socket, "gethostname", lambda: "another")
     assert [one.busy for one in look().hollow] == [True]
     monkeypatch.setattr(reporting, "ELSEWHERE", timedelta(0))
     assert [one.busy for one in look().hollow] == [False]
@@ -211,7 +212,7 @@ def test_dead_create_that_made_nothing_is_given_up_while_its_run_stands(cloud: M
     work, after = fix()
     assert work.done == {token: "made nothing, released"}
     assert standing(cloud) == {made.id}
-    assert (after.unproven, budget.spend(ledger.events(), "run").reserved_usd) == ((), 1)
+    assert (after.unproven, budget.spend(ledger.events(), "run").reserved_usd) == ((), Decimal(1))
 
 
 def test_thing_that_would_not_go_is_unproven(
@@ -269,7 +270,7 @@ def test_heartbeat_names_what_is_watched_and_counts_for_three_rounds(
         return reaper.fresh(ledger.events(), "memory", "ours", region, now + timedelta(minutes=minutes))
 
     assert heard(0) is None  # of this very host, which may be what dies
-    monkeypatch.setattr(reaper.socket, "gethostname", lambda: "another")
+    monkeypatch.setattr(socket, "gethostname", lambda: "another")
     assert heard(29)
     assert heard(31) is None
     assert heard(0, "far") is None
