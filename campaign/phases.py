@@ -13,6 +13,7 @@ from infra.teardown import take_over
 from plan.forecast import forecast
 from plan.launch import API_KEY, Launch, Placement, Seat
 from plan.make import Plan, make
+from plan.price import Tariff
 from playbooks import collect, gates, nccl, prepare, probe, serve, smoke
 from spec import load
 from spec.errors import GateFailed, MegatokError, NodeError, OverBudget
@@ -26,19 +27,19 @@ def planned(campaign: Campaign, inventory: Inventory | None = None) -> Plan:
     """The plan of a campaign: on assumed nodes, or on those that exist. Servers always ask for the run's key."""
     cluster = campaign.cluster
     seats = tuple(Seat(n.name, n.host, n.gpus, n.ports) for n in inventory.nodes) if inventory else None
-    price = load.price(cluster.cloud, cluster.node_type).usd_per_hour
-    step_s = cloud(cluster.cloud).capabilities.billing_step_s
+    price, bills = load.price(cluster.cloud, cluster.node_type), cloud(cluster.cloud).capabilities
+    tariff = Tariff(price.usd_per_hour, bills.billing_step_s, bills.delete_s, price.extras)
     model, gpu = load.model(campaign.model), load.gpu(cluster.gpu)
-    return make(campaign, model, gpu, price, step_s=step_s, seats=seats, key=True)
+    return make(campaign, model, gpu, tariff, seats=seats, key=True)
 
 
 def affordable(plan: Plan) -> None:
-    """OverBudget where the worst case does not fit the budget; before anything is rented."""
+    """OverBudget where the budget does not buy a lifetime that is worth it; before anything is rented."""
     budget = plan.campaign.budget_usd
-    if plan.worst_usd > budget:
+    if not plan.affordable:
         raise OverBudget(
-            f"the worst case of this run, ${plan.worst_usd:.4f}, is above its budget of ${budget:.4f}; "
-            "raise --budget, shorten lifetime_s, or take fewer nodes"
+            f"the worst case of this run, ${plan.worst_usd:.4f}, is above its budget of ${budget:.4f}, which buys each "
+            f"node {plan.life_s:g} s, below the least of {plan.floor_s:g} s; raise --budget, or take fewer nodes"
         )
 
 

@@ -34,6 +34,8 @@ class Capabilities:
     """A listing may lag by this much: two absent sightings stand at least so far apart."""
     create_limit_s: float
     """Longest that a create may take, from call to a node that answers SSH."""
+    delete_s: float = 0.0
+    """Longest that a thing may still bill once its time is over or its delete was taken: part of the worst case."""
     kinds: tuple[str, ...] = ("machine",)
     """Billable kinds that `inventory` lists, in the order in which they can be deleted: one may hold those after it."""
     guest_timer: bool = False
@@ -47,7 +49,8 @@ class Extra:
     """What a node costs beside its hours; each amount 0 where it does not apply."""
 
     kind: str
-    """disk, address, fee, egress, ..."""
+    """disk, address, fee, egress, ... Hours of a kind that `Capabilities.kinds` lacks are in the machine's own price
+    once it stands."""
     usd_per_hour: Decimal = Decimal(0)
     usd_once: Decimal = Decimal(0)
     """Paid up front, whatever the lifetime."""

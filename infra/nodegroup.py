@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import pulumi
 
 from infra.keys import key_file, public_key
 from infra.settings import StackSettings
+from spec import load
 from spec.errors import RecipeError
 from spec.group import GroupState
 from spec.inventory import Inventory
@@ -37,12 +39,25 @@ def stand_up(settings: StackSettings, cluster: Cluster) -> tuple[NodeGroup, ...]
             f"{wanted} nodes, but {cluster.name} names {len(cluster.hosts)} hosts; name one for each node"
         )
     key = key_file()
-    public = public_key(key)
-    groups = (_inputs(settings, cluster, index, str(key), public) for index in range(wanted))
+    shared = {**_planned(settings, cluster), "groups": wanted, "public_key": public_key(key), "key_file": str(key)}
+    groups = ({**_inputs(settings, cluster, index), **shared} for index in range(wanted))
     return tuple(NodeGroup(f"{settings.run}-{inputs['index']}", inputs) for inputs in groups)
 
 
-def _inputs(settings: StackSettings, cluster: Cluster, index: int, key: str, public: str) -> dict[str, Any]:
+def _planned(settings: StackSettings, cluster: Cluster) -> dict[str, Any]:
+    """What a plan of this recipe reckons with: an offer that is dearer is not taken silently."""
+    gib = load.weights_gib(settings.recipe)
+    with contextlib.suppress(RecipeError):  # a node type of which no price is kept: the cloud's own counts
+        price = load.price(cluster.cloud, cluster.node_type).model_dump(mode="json")
+        return {
+            "transfer_gib": gib,
+            "planned_usd_per_hour": price["usd_per_hour"],
+            "planned_extras": price["extras"],
+        }
+    return {"transfer_gib": gib}
+
+
+def _inputs(settings: StackSettings, cluster: Cluster, index: int) -> dict[str, Any]:
     """JSON values of `spec.group.GroupInputs`; the plug-in refuses what does not fit."""
     told = cluster.model_dump(mode="json", include={"cloud", "node_type", "regions", "max_usd_per_hour"})
     return {
@@ -54,8 +69,6 @@ def _inputs(settings: StackSettings, cluster: Cluster, index: int, key: str, pub
         "extend_s": settings.extend_s,
         "budget_usd": format(settings.budget_usd, "f"),
         "ledger": settings.ledger,
-        "public_key": public,
-        "key_file": key,
         "gpus": cluster.gpus_per_node,
         "hosts": [host.model_dump(mode="json") for host in cluster.hosts[index : index + 1]],
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from plan.engine import engine
@@ -11,7 +11,7 @@ from plan.gateway import gateway
 from plan.launch import Launch, Placement, Seat
 from plan.loads import aiperf
 from plan.placement import place
-from plan.price import Quote, quotes
+from plan.price import Quote, Tariff, floor_s, planned_life_s, quotes
 from spec.errors import RecipeError
 from spec.inventory import Ports
 from spec.layout import LayoutShape
@@ -50,7 +50,18 @@ class Plan:
     assumed: bool
     """Names, addresses and ports of the nodes are not known before they are rented."""
     boots: tuple[Boot, ...]
+    life_s: float
+    """What the budget buys each node, at most the recipe's lifetime."""
     quotes: tuple[Quote, ...]
+
+    @property
+    def affordable(self) -> bool:
+        """Whether the budget buys a lifetime that is worth it."""
+        return self.life_s >= self.floor_s
+
+    @property
+    def floor_s(self) -> float:
+        return floor_s(self.campaign.lifetime_s)
 
     @property
     def worst_usd(self) -> Decimal:
@@ -72,14 +83,16 @@ def make(
     campaign: Campaign,
     model: Model,
     gpu: Gpu,
-    usd_per_hour: Decimal,
+    tariff: Tariff,
     *,
-    step_s: int,
     seats: Sequence[Seat] | None = None,
     key: bool = False,
 ) -> Plan:
     """The plan of `campaign` on `seats`, or on assumed ones; with `key`, servers ask their clients for it."""
     _check(campaign, model, gpu)
+    whole = replace(tariff, gib=model.weights_gib)
+    life_s = planned_life_s(campaign, whole)
+    priced_s = life_s if life_s >= floor_s(campaign.lifetime_s) else campaign.lifetime_s
     stands = assumed_seats(campaign.cluster) if seats is None else tuple(seats)
     return Plan(
         campaign=campaign,
@@ -88,7 +101,8 @@ def make(
         seats=stands,
         assumed=seats is None,
         boots=tuple(_boot(campaign, layout, stands, key) for layout in _layouts(campaign)),
-        quotes=quotes(campaign, usd_per_hour, step_s),
+        life_s=life_s,
+        quotes=quotes(campaign, whole, priced_s),
     )
 
 

@@ -123,12 +123,16 @@ def _seconds(plan: Plan, cell: CellKey) -> float:
 
 def _money(plan: Plan) -> str:
     budget, worst = plan.campaign.budget_usd, plan.worst_usd
-    verdict = "fits" if worst <= budget else "DOES NOT FIT"
+    verdict = "fits" if plan.affordable else "DOES NOT FIT"
     lines = [
         f"  {q.count} x {q.what} at up to {_usd(q.usd_per_hour)}/h for {q.seconds:g} s: {_usd(q.usd)}"
         for q in plan.quotes
     ]
-    return "\n".join(["cost at worst", *lines, f"  {_usd(worst)} {verdict} the budget of {_usd(budget)}", ""])
+    lines.append(f"  {_usd(worst)} {verdict} the budget of {_usd(budget)}")
+    if plan.life_s < plan.campaign.lifetime_s:
+        least = "" if plan.affordable else f", below the least of {plan.floor_s:g} s"
+        lines.append(f"  which buys a lifetime of {plan.life_s:g} s, not {plan.campaign.lifetime_s:g} s{least}")
+    return "\n".join(["cost at worst", *lines, ""])
 
 
 def _usd(amount: Decimal) -> str:

@@ -20,6 +20,7 @@ from invoke.exceptions import Exit
 from plan.forecast import forecast
 from plan.launch import API_KEY, Launch, Seat
 from plan.make import Boot, Front, Plan, make
+from plan.price import Tariff
 from playbooks import gates as gates_of
 from playbooks import nccl as nccl_of
 from playbooks import prepare as prepare_of
@@ -77,10 +78,10 @@ def _site(inventory: str, recipe: str) -> Site:
     nodes, campaign = load.inventory(Path(inventory)), load.campaign(Path(recipe))
     cluster = campaign.cluster
     seats = tuple(Seat(node.name, node.host, node.gpus, node.ports) for node in nodes.nodes)
-    price = load.price(cluster.cloud, cluster.node_type).usd_per_hour
-    model, gpu = load.model(campaign.model), load.gpu(cluster.gpu)
     # Nothing is rented here, so the step in which a cloud bills does not matter.
-    plan = make(campaign, model, gpu, price, step_s=1, seats=seats, key=bool(os.environ.get(API_KEY)))
+    tariff = Tariff(load.price(cluster.cloud, cluster.node_type).usd_per_hour, step_s=1)
+    model, gpu = load.model(campaign.model), load.gpu(cluster.gpu)
+    plan = make(campaign, model, gpu, tariff, seats=seats, key=bool(os.environ.get(API_KEY)))
     return Site(nodes, plan)
 
 

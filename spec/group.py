@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, Field, ValidationError
 
 from spec.base import Budget, Name, Natural, Positive, Price, Seconds, Seq, Spec
 from spec.inventory import Node
-from spec.recipe import SshHost
+from spec.recipe import PriceExtra, SshHost
 
 
 class GroupInputs(Spec):
@@ -23,7 +23,16 @@ class GroupInputs(Spec):
     cloud: Name
     node_type: Name
     regions: Seq[Name] = ()
+    groups: Positive = 1
+    """That the run has, made side by side: each may use an equal share of the money."""
     max_usd_per_hour: Price | None = None
+    """The dearest price that the recipe allows, also where the cloud's own is old."""
+    planned_usd_per_hour: Price | None = None
+    """What the plan reckoned with: a dearer offer is not taken where the recipe names no price."""
+    planned_extras: Seq[PriceExtra] | None = None
+    """Likewise beside the hours; None where there is no plan."""
+    transfer_gib: Annotated[float, Field(ge=0)] = 0.0
+    """What each node moves, for offers that bill it."""
     lifetime_s: Seconds
     extend_s: Annotated[float, Field(ge=0)] = 0.0
     """All that was ever added to `lifetime_s`."""
@@ -64,6 +73,10 @@ class GroupState(Spec):
     nodes: Seq[Node]
     expires_at: AwareDatetime | None
     """The earliest end of its nodes."""
+    life_s: float = 0.0
+    """What the nodes were given: less than asked for where the budget did not buy that."""
+    first_ends: Seq[AwareDatetime | None] = ()
+    """Of each node, before any extension: extensions count from there, so that asking twice is asking once."""
     token: str
     region: str
     extended_s: float

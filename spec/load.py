@@ -58,6 +58,14 @@ def model(name: str) -> Model:
     return _read(_named("models", name, RECIPES), Model)
 
 
+def weights_gib(path: Path) -> float:
+    """Size of the model that the recipe in `path` serves; 0 for a cluster recipe, which serves none."""
+    document = _document(path)
+    if isinstance(document.value, dict) and "sweep" in document.value:
+        return model(campaign(path).model).weights_gib
+    return 0.0
+
+
 def gpu(name: str) -> Gpu:
     """The GPU that `recipes/gpus/` calls `name`."""
     return _read(_named("gpus", name, RECIPES), Gpu)

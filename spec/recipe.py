@@ -39,8 +39,19 @@ class Model(Spec):
     file: str
     quantisation: str
     context_tokens: Positive
+    weights_gib: Annotated[float, Field(ge=0)] = 0.0
+    """What each node downloads: priced where traffic bills."""
     licence: str
     source: str
+
+
+class PriceExtra(Spec):
+    """What a node costs beside its hours, as `infra.cloud.Extra` tells it live."""
+
+    kind: Name
+    usd_per_hour: Price = Field(default=0, validate_default=True)
+    usd_once: Price = Field(default=0, validate_default=True)
+    usd_per_gib: Price = Field(default=0, validate_default=True)
 
 
 class PriceEntry(Spec):
@@ -49,6 +60,8 @@ class PriceEntry(Spec):
     cloud: Name
     node_type: Name
     usd_per_hour: Price
+    extras: Seq[PriceExtra] = ()
+    """Per node: disk, address, fee, egress."""
     currency: Literal["USD"] = "USD"
     as_of: str
     source: str

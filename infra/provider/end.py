@@ -2,51 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
+from typing import TypeVar
 
-from infra.cloud import Item
-from infra.provider.job import Job, patiently, until
+from infra.cloud import Cloud, Item
+from infra.provider.job import FIRST_PAUSE_S, Job, patiently
 from money import budget
+from money.account import account, key
 from spec.cost import cost_usd
-from spec.errors import NotYetTerminated
+from spec.errors import CloudError, NotYetTerminated
+from spec.ledger import Resource
+
+T = TypeVar("T")
 
 GONE_S = 300.0
 """Longest wait for a thing that was told to end."""
+AGAIN_S = 3.0
+"""A delete that was taken and had no effect is asked for again after this."""
+LOOK_S = 0.5
+"""Longest pause between two looks: what is gone and not seen so still costs time."""
 
 
-def end(job: Job, token: str, standing: Iterable[Item]) -> None:
-    """Delete all, then see each one gone and settle it."""
-    ending = tuple(standing)
-    for one in ending:
-        patiently(lambda one=one: job.cloud.delete(one.resource))  # type: ignore[misc]
-    for one in ending:
-        _settle(job, token, one, *_gone(job, one))
+def end(job: Job, token: str, standing: Iterable[Item] = ()) -> None:
+    """Delete what stands under the token, see each thing gone and settle it; kinds go as the cloud lets go of them."""
+    things = {item.id: item for item in (*beside(job, token), *standing)}
+    for batch in in_order(job.cloud, things.values(), lambda item: item.resource.kind):
+        with ThreadPoolExecutor(len(batch)) as pool:
+            last = list(pool.map(lambda item: see_gone(job.cloud, item.resource, GONE_S), batch))
+        billed = patiently(partial(job.cloud.billed_usd, job.inputs.run))
+        for item, seen in zip(batch, last):
+            _settle(job, token, item, seen, billed)
 
 
-def _gone(job: Job, one: Item) -> tuple[datetime, datetime]:
-    """When it began and ended by the cloud's clock, once it is gone; one that the cloud has forgotten ended now."""
-
-    def ended() -> tuple[datetime, datetime] | None:
-        last = patiently(lambda: job.cloud.read(one.resource))
-        if last is None:
-            return one.started_at or one.created_at, patiently(job.cloud.now)
-        if last.state != "terminated":
-            return None
-        return last.started_at or last.created_at, last.ended_at or patiently(job.cloud.now)
-
-    times = until(ended, GONE_S)
-    if times is None:
-        raise NotYetTerminated(
-            f"{one.name} ({one.id}) still stands {GONE_S:.0f} s after its delete; run megatok down {job.inputs.run}"
-        )
-    return times
+def beside(job: Job, token: str) -> tuple[Item, ...]:
+    """What stands under the token by tag or on record: disks and addresses too, and what ended by itself."""
+    listed = patiently(partial(job.cloud.inventory, job.inputs.run)) if len(job.cloud.capabilities.kinds) > 1 else ()
+    found = {key(item.resource): item for item in job.ours(listed) if item.token == token}
+    events = job.ledger.events(job.inputs.run)
+    settled = account(events, job.inputs.run).settled
+    made = dict.fromkeys(
+        one for event in events if (event.kind, event.token) == ("commit", token) for one in event.resources
+    )
+    for resource in made:
+        if resource.cloud == job.cloud.name and key(resource) not in {*found, *settled}:
+            item = patiently(partial(job.cloud.read, resource))
+            found |= {key(resource): item} if item else {}
+    return tuple(found.values())
 
 
-def _settle(job: Job, token: str, one: Item, began: datetime, ended: datetime) -> None:
+def in_order(cloud: Cloud, things: Iterable[T], kind: Callable[[T], str]) -> tuple[Sequence[T], ...]:
+    """By kind, in the order in which they can be deleted; a kind that the cloud does not name goes last."""
+    kinds = cloud.capabilities.kinds
+    batches: dict[int, list[T]] = {}
+    for thing in things:
+        batches.setdefault(kinds.index(kind(thing)) if kind(thing) in kinds else len(kinds), []).append(thing)
+    return tuple(batches[place] for place in sorted(batches))
+
+
+def see_gone(cloud: Cloud, resource: Resource, limit_s: float) -> Item | None:
+    """Ask for its end, again where nothing comes of it, until it is over: as the cloud last knew it, None if forgotten.
+
+    NotYetTerminated, or the cloud's own refusal, where it still stands after `limit_s`.
+    """
+    ends = time.monotonic() + limit_s
+    ask_at, pause_s, refusal = 0.0, FIRST_PAUSE_S, ""
+    while True:
+        if time.monotonic() >= ask_at:
+            refusal = _refused(cloud, resource)
+            ask_at = time.monotonic() + (pause_s if refusal else AGAIN_S)
+        last = patiently(partial(cloud.read, resource), max(0.0, ends - time.monotonic()))
+        if last is None or last.state == "terminated":
+            return last
+        if time.monotonic() >= ends:
+            raise NotYetTerminated(refusal or "it was told to end, and still stands")
+        time.sleep(max(0.0, min(pause_s, ends - time.monotonic())))
+        pause_s = min(1.5 * pause_s, LOOK_S)
+
+
+def _refused(cloud: Cloud, resource: Resource) -> str:
+    """Why the cloud does not end it now; empty where it does."""
+    try:
+        cloud.delete(resource)
+    except CloudError as error:
+        if not error.retryable:
+            raise
+        return str(error)
+    return ""
+
+
+def price(cloud: Cloud, item: Item | None, last: Item | None, billed: Decimal | None, now: datetime) -> Decimal | None:
+    """What it cost by the cloud's own times, and never less than the cloud itself says; None where neither is known."""
+    known = last or item
+    if not cloud.capabilities.billed:
+        return Decimal(0)
+    if known is None:
+        return billed
+    began = known.started_at or (None if last else known.created_at)
+    if began is None:
+        return billed or Decimal(0)  # never up
+    ended = max(began, (last.ended_at if last else None) or now)
+    return max(cost_usd(known.usd_per_hour, began, ended, cloud.capabilities.billing_step_s), billed or Decimal(0))
+
+
+def _settle(job: Job, token: str, item: Item, last: Item | None, billed: Mapping[str, Decimal]) -> None:
     """On record what it cost; settled already is success."""
-    ended = max(began, ended)
-    capabilities = job.cloud.capabilities
-    usd = cost_usd(one.usd_per_hour, began, ended, capabilities.billing_step_s) if capabilities.billed else Decimal(0)
-    budget.settle(job.ledger, job.inputs.run, token, one.resource, usd, began, ended)
+    now = patiently(job.cloud.now)
+    began = (last or item).started_at or (last or item).created_at
+    ended = max(began, (last.ended_at if last else None) or now)
+    usd = price(job.cloud, item, last, billed.get(item.id), now) or Decimal(0)
+    budget.settle(job.ledger, job.inputs.run, token, item.resource, usd, began, ended)

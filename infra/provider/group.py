@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-from datetime import timedelta
-from decimal import Decimal
 
 from infra.cloud import Item
 from infra.clouds import CLOUDS, cloud
@@ -12,18 +10,30 @@ from infra.engine.wire import UNKNOWN, Checked, Difference, Values
 from infra.provider import state as states
 from infra.provider.create import create
 from infra.provider.end import end
-from infra.provider.job import Job, Owner, patiently
+from infra.provider.extend import extend
+from infra.provider.job import Job, Owner
 from infra.provider.ledgers import Ledgers
+from infra.provider.lost import Seen
+from infra.provider.salvage import find
 from money import budget
-from spec.cost import worst_case_usd
 from spec.errors import RecipeError
 from spec.group import GroupInputs, GroupState
 from spec.inventory import Node
 
 OUTPUTS = tuple(GroupState.model_fields)
 UPDATES = frozenset({"extend_s"})
-LATER = frozenset({"budget_usd", "lifetime_s"})
-"""Count for the nodes that are still to be made: the end of a node is fixed once, when it is made."""
+LATER = frozenset(
+    {
+        "budget_usd",
+        "lifetime_s",
+        "groups",
+        "max_usd_per_hour",
+        "planned_usd_per_hour",
+        "planned_extras",
+        "transfer_gib",
+    }
+)
+"""Count for the nodes that are still to be made: price and end of a node are fixed once, when it is made."""
 
 
 class NodeGroups:
@@ -32,6 +42,7 @@ class NodeGroups:
     def __init__(self) -> None:
         self._stop = threading.Event()
         self._ledgers = Ledgers()
+        self._seen = Seen()
 
     def check(self, inputs: Values) -> Checked:
         """Refuses before anything is done; and reads who owns the run, so that a later owner can fence this process."""
@@ -58,19 +69,20 @@ class NodeGroups:
         if preview:
             return UNKNOWN, dict.fromkeys(OUTPUTS, UNKNOWN)
         job = self._job(inputs)
+        self._seen.check(job)
         owner = Owner(self._ledgers.epoch(job.inputs), self._stop)
         made = create(job, owner)
         nodes = [
             states.node(job.inputs, job.inputs.index + offset, machine, switches)
             for offset, (machine, switches) in enumerate(zip(made.machines, made.switches))
         ]
-        return made.token, states.state(nodes, made.token, job.inputs.extend_s)
+        return made.token, states.made(nodes, made.token, job.inputs.extend_s)
 
     def read(self, id: str, state: Values, inputs: Values) -> Values | None:
         """None as soon as one node is gone: a group stands whole, or it is made anew."""
         job, known = self._job(inputs), GroupState.of(state)
         if not known.nodes:
-            return state if patiently(lambda: job.cloud.find(id)) else None
+            return state if find(job, id) else None
         machines = [_alive(job, one, known.token) for one in known.nodes]
         if not all(machines):
             return None
@@ -79,27 +91,22 @@ class NodeGroups:
             for one, found in zip(known.nodes, machines)
             if found
         ]
-        return states.state(nodes, known.token, known.extended_s)
+        return states.changed(known, nodes)
 
     def update(self, id: str, state: Values, inputs: Values, preview: bool) -> Values:
-        """Move the end of nodes that stand: first set the money aside, then ask the cloud."""
         known = GroupState.of(state)
         if preview:
             return dict(state) | {"nodes": UNKNOWN, "expires_at": UNKNOWN, "extended_s": inputs["extend_s"]}
         job = self._job(inputs)
-        more_s = job.inputs.extend_s - known.extended_s
-        if more_s <= 0:
+        if job.inputs.extend_s <= known.extended_s:
             return state
-        self._reserve_more(job, known, more_s)
-        nodes = [_extended(job, one, more_s) for one in known.nodes]
-        return states.state(nodes, known.token, job.inputs.extend_s)
+        return states.changed(known, extend(job, self._ledgers.epoch(job.inputs), known), job.inputs.extend_s)
 
     def delete(self, id: str, state: Values, inputs: Values) -> None:
         """End what the state names and what carries the token; gone already is success."""
         job, known = self._job(inputs), GroupState.of(state)
         named = (job.machine(node, id) for node in known.nodes)
-        standing: tuple[Item, ...] = (*named, *patiently(lambda: job.cloud.find(id)))
-        end(job, id, {one.id: one for one in standing}.values())
+        end(job, id, (*named, *find(job, id)))
         if not known.nodes:
             budget.release(job.ledger, job.inputs.run, id, "nothing stands")
 
@@ -110,23 +117,7 @@ class NodeGroups:
         whole = GroupInputs.of(inputs)
         return Job(whole, cloud(whole.cloud), self._ledgers.ledger(whole.ledger))
 
-    def _reserve_more(self, job: Job, known: GroupState, more_s: float) -> None:
-        capabilities = job.cloud.capabilities
-        if not capabilities.billed:
-            return
-        step_s = capabilities.billing_step_s
-        usd = sum((worst_case_usd(one.usd_per_hour, more_s, step_s) for one in known.nodes), Decimal(0))
-        budget.extend(job.ledger, job.inputs.run, self._ledgers.epoch(job.inputs), known.token, usd)
-
 
 def _alive(job: Job, one: Node, token: str) -> Item | None:
     found = job.machine(one, token)
     return found if found.state in {"pending", "running"} else None
-
-
-def _extended(job: Job, one: Node, more_s: float) -> Node:
-    """Counted from the end on record, so that a second try asks for the same."""
-    if one.expires_at is None:
-        return one
-    wanted = one.expires_at + timedelta(seconds=more_s)
-    return one.model_copy(update={"expires_at": patiently(lambda: job.cloud.extend(one.id, wanted))})

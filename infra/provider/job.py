@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -17,9 +17,10 @@ from spec.inventory import Node
 from spec.ledger import Resource
 
 T = TypeVar("T")
+AnItem = TypeVar("AnItem", bound=Item)
 
 FIRST_PAUSE_S = 0.1
-LONGEST_PAUSE_S = 2.0
+LONGEST_PAUSE_S = 1.0
 PATIENCE_S = 120.0
 """How long one call is repeated while the cloud says that trying again can help."""
 
@@ -32,6 +33,14 @@ class Job:
     cloud: Cloud
     ledger: Ledger
 
+    @property
+    def mark(self) -> str:
+        return ledger_mark(self.inputs.ledger)
+
+    def ours(self, items: Iterable[AnItem]) -> tuple[AnItem, ...]:
+        """Without what a run of the same name has, in somebody else's ledger: not ours to use or to end."""
+        return tuple(item for item in items if item.ledger in ("", self.mark))
+
     def machine(self, node: Node, token: str) -> Item:
         """A node that was made under `token`, as the cloud knows it; as we do, where the cloud has forgotten it."""
         resource = Resource(cloud=node.cloud, region=node.region, kind="machine", id=node.id, name=node.name)
@@ -39,7 +48,7 @@ class Job:
             resource=resource,
             run=self.inputs.run,
             token=token,
-            ledger=ledger_mark(self.inputs.ledger),
+            ledger=self.mark,
             state="terminated",
             usd_per_hour=node.usd_per_hour,
             created_at=node.created_at,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from infra.cloud import Machine
@@ -33,16 +33,27 @@ def node(inputs: GroupInputs, index: int, machine: Machine, switches: Sequence[S
     )
 
 
-def state(nodes: Sequence[Node], token: str, extended_s: float) -> dict[str, Any]:
-    """The outputs of a group that stands."""
+def made(nodes: Sequence[Node], token: str, extend_s: float) -> dict[str, Any]:
+    """The outputs of a group that was just made: `extend_s` is in its lifetime already."""
+    already = timedelta(seconds=extend_s)
+    lives = [(node.expires_at - node.created_at).total_seconds() for node in nodes if node.expires_at]
     whole = GroupState(
         nodes=tuple(nodes),
         expires_at=first_end(nodes),
+        life_s=min(lives, default=0.0),
+        first_ends=tuple(node.expires_at - already if node.expires_at else None for node in nodes),
         token=token,
         region=nodes[0].region,
-        extended_s=extended_s,
+        extended_s=extend_s,
     )
     return whole.model_dump(mode="json")
+
+
+def changed(known: GroupState, nodes: Sequence[Node], extended_s: float | None = None) -> dict[str, Any]:
+    """The outputs of a group whose nodes have other ends now."""
+    news: dict[str, Any] = {"nodes": tuple(nodes), "expires_at": first_end(nodes)}
+    news |= {} if extended_s is None else {"extended_s": extended_s}
+    return known.model_copy(update=news).model_dump(mode="json")
 
 
 def first_end(nodes: Sequence[Node]) -> datetime | None:

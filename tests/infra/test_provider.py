@@ -13,8 +13,8 @@ import pytest
 
 from infra.clouds import CLOUDS
 from infra.engine.wire import UNKNOWN, Difference, PartialCreate
-from infra.provider import create as creating
 from infra.provider import job as jobs
+from infra.provider import switches
 from infra.provider.group import NodeGroups
 from money.budget import spend
 from money.ledger import Ledger
@@ -45,7 +45,7 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> MemoryCloud:
     fresh = MemoryCloud()
     monkeypatch.setitem(CLOUDS, "memory", "tests.infra.memory_cloud")
     monkeypatch.setattr(memory_cloud, "CLOUD", fresh)
-    monkeypatch.setattr(creating, "ARM_S", 0.0)
+    monkeypatch.setattr(switches, "ARM_S", 0.0)
     monkeypatch.setattr(jobs, "PATIENCE_S", 0.0)
     return fresh
 
@@ -129,8 +129,8 @@ def test_an_old_price_counts_only_under_a_limit(groups: NodeGroups, cloud: Memor
 
 
 def test_over_budget_calls_no_cloud(groups: NodeGroups, cloud: MemoryCloud) -> None:
-    with pytest.raises(OverBudget, match="needs 1.000000 USD"):
-        make(groups, budget_usd="0.99")
+    with pytest.raises(OverBudget, match=r"needs 0.166667 USD in the worst case for 600 s, the least.* buys 540 s"):
+        make(groups, budget_usd="0.16")
     assert not cloud.created
 
 

@@ -8,6 +8,7 @@ import pytest
 from plan.launch import Launch
 from plan.loads import aiperf
 from plan.make import Plan, make
+from plan.price import Tariff
 from plan.render import render
 from spec import load
 from tests.expected import matches
@@ -22,7 +23,7 @@ def planned(case: Path) -> Plan:
     cluster = campaign.cluster
     price = load.price(cluster.cloud, cluster.node_type).usd_per_hour
     model, gpu = load.model(campaign.model), load.gpu(cluster.gpu)
-    return make(campaign, model, gpu, price, step_s=60, key=case.name == WITH_KEY)
+    return make(campaign, model, gpu, Tariff(price, 60), key=case.name == WITH_KEY)
 
 
 def launches(plan: Plan) -> Iterator[Launch]:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from plan.launch import API_KEY, Seat
 from plan.make import Plan, make
+from plan.price import Tariff
 from spec import load
 from spec.errors import PlacementError, RecipeError
 from spec.inventory import Ports
@@ -23,7 +24,7 @@ PRICE = Decimal("0.20")
 
 
 def planned(campaign: Campaign, **options: Any) -> Plan:
-    return make(campaign, MODEL, CPU, PRICE, **{"step_s": 1, **options})
+    return make(campaign, MODEL, CPU, Tariff(PRICE, options.pop("step_s", 1)), **options)
 
 
 def edited(**changes: Any) -> Campaign:
@@ -53,7 +54,7 @@ def test_every_campaign_can_be_planned_within_its_budget(path: Path) -> None:
     campaign = load.campaign(path)
     cluster = campaign.cluster
     price = load.price(cluster.cloud, cluster.node_type).usd_per_hour
-    plan = make(campaign, load.model(campaign.model), load.gpu(cluster.gpu), price, step_s=60)
+    plan = make(campaign, load.model(campaign.model), load.gpu(cluster.gpu), Tariff(price, 60))
     assert plan.worst_usd <= campaign.budget_usd
 
 
@@ -99,7 +100,14 @@ def test_worst_case_is_every_node_for_its_whole_lifetime_at_the_dearest_price_al
     assert planned(LOCAL).worst_usd == Decimal("0.2")
     assert planned(LOCAL, step_s=3600).worst_usd == Decimal("0.4")
     dear = LOCAL.cluster.model_copy(update={"max_usd_per_hour": Decimal(3)})
-    assert planned(edited(cluster=dear)).worst_usd == Decimal(3)
+    assert planned(edited(cluster=dear, budget_usd=Decimal(3))).worst_usd == Decimal(3)
+
+
+def test_small_budget_shortens_the_lifetime_that_is_planned_until_it_is_not_worth_it() -> None:
+    whole, less, least = (planned(edited(budget_usd=Decimal(usd))) for usd in ("0.2", "0.1", "0.0666"))
+    assert (whole.life_s, whole.affordable) == (1800, True)
+    assert (less.life_s, less.affordable, less.worst_usd) == (900, True, Decimal("0.1"))
+    assert (least.life_s, least.affordable, least.worst_usd) == (599, False, Decimal("0.2"))
 
 
 def test_real_nodes_take_the_place_of_assumed_ones() -> None:
@@ -162,7 +170,7 @@ def test_what_cannot_be_planned_is_told(campaign: Campaign, said: str) -> None:
 def test_llamacpp_without_a_stand_in_is_refused() -> None:
     gpus = LOCAL.cluster.model_copy(update={"stand_in": None, "gpu": "b200"})
     with pytest.raises(RecipeError, match="llamacpp runs on processors only"):
-        make(edited(cluster=gpus), MODEL, B200, PRICE, step_s=1)
+        make(edited(cluster=gpus), MODEL, B200, Tariff(PRICE, 1))
 
 
 def test_cells_keep_the_recipes_order_within_a_boot() -> None:
