@@ -59,6 +59,8 @@ def _front(field: Field, boot: Boot, front: Front, cells: Sequence[CellKey]) -> 
     gateway = (front.launch,) if front.launch else ()
     launches = (*boot.servers, *gateway)
     try:
+        # What a dead runner left at work would be load beside ours.
+        serve.stop(field.inventory, [_client(field, front.placement, cell).name for cell in cells])
         _ready(field, front.placement, launches)
         for cell in cells:
             if serve.dead(field.inventory, launches):
@@ -74,6 +76,10 @@ def _front(field: Field, boot: Boot, front: Front, cells: Sequence[CellKey]) -> 
         phases.stopped(field.run, field.inventory, gateway)
 
 
+def _client(field: Field, placement: Placement, cell: CellKey) -> Launch:
+    return aiperf.launch(cell, placement, field.run.campaign, key=True)
+
+
 def _ready(field: Field, placement: Placement, launches: Sequence[Launch]) -> None:
     phases.serving(field.run, field.inventory, field.facts, launches)
     phases.answers(field.run, field.inventory, field.facts, placement)
@@ -83,7 +89,7 @@ def _cell(field: Field, placement: Placement, watch: Sequence[Launch], cell: Cel
     run = field.run
     run.stop.check()
     count = len(run.campaign.cells())
-    client = aiperf.launch(cell, placement, run.campaign, key=True)
+    client = _client(field, placement, cell)
     into = run.folder.path / "cells" / str(cell)
     with run.phase("measure", f"cell {len(run.cells) + 1} of {count}: {cell}; {run.money_line()}"):
         began = clock.now()

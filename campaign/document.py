@@ -30,6 +30,7 @@ def document(run: Run) -> RunDocument:
         message=message(run),
         phases=tuple(run.phases),
         cells=tuple(run.cells[name] for name in order if name in run.cells),
+        asked=tuple(order),
         receipt=run.receipt,
         folder=str(run.folder.path),
         plan=run.folder.plan(),

@@ -156,4 +156,4 @@ def _past(folder: RunFolder) -> Past:
     proven = "proven gone" if document.receipt and document.receipt.proven else "NOT proven gone"
     outcome = f"exit {document.exit_code}, {proven}"
     usd = f"{document.receipt.usd:.4f}" if document.receipt else ""
-    return Past(folder.run, document.title, outcome, f"{good}/{len(document.cells)}", usd)
+    return Past(folder.run, document.title, outcome, f"{good}/{document.whole}", usd)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from campaign import phases
 from campaign.cells import measure_all
 from campaign.chain import end
+from campaign.folder import RunFolder
 from campaign.run import Run
 from infra import stack
 from plan.launch import Launch
@@ -84,9 +85,12 @@ def smoke(at: Standing, layout: str | None, gateway: str | None) -> tuple[Check,
 
 
 def measure(at: Standing, only: Sequence[str]) -> None:
-    """Measure the cells that have no valid record."""
+    """Measure the cells that have no valid record; what served before serves again afterwards."""
     facts = probe.probe(at.inventory.nodes)
+    known = {launch.name: launch for boot in at.plan.boots for f in boot.gateways for launch in launches(boot, f)}
+    dead = serve.dead(at.inventory, tuple(known.values()))
     measure_all(at.run, at.inventory, facts, at.plan, only)
+    phases.serving(at.run, at.inventory, facts, [launch for name, launch in known.items() if name not in dead])
 
 
 def tear_down(run: Run) -> Receipt:
@@ -95,8 +99,10 @@ def tear_down(run: Run) -> Receipt:
         return end(run)
 
 
-def extend(run: Run, seconds: float) -> Inventory:
-    """Move the end of every node; a runner at work sees the new deadline."""
-    inventory = stack.extend(run.name, seconds)
-    run.keep_inventory(inventory)
+def extend(name: str, seconds: float) -> Inventory:
+    """Move the end of every node, also of a stack made by hand; a runner at work sees the new deadline."""
+    inventory = stack.extend(name, seconds)
+    folder = RunFolder(name)
+    if folder.recipe.exists():
+        folder.write("inventory.json", inventory.model_dump_json(indent=1))
     return inventory

@@ -35,7 +35,7 @@ def COMMAND(
     wish = Wish(cloud, model, engine, gpu, dp, tp, speculation, prefix_cache, gateway, budget, hours)
     run = begin(phases.planned(from_wish(wish)), name=run_id, tell=progress)
     served = deploy(run)
-    data = {"run": run.name, "endpoints": list(served.endpoints), "api_key": served.api_key,
+    data = {"run": run.name, "endpoints": [f"{url}/v1" for url in served.endpoints], "api_key": served.api_key,
             "expires_at": served.expires_at, "model": model, "worst_usd": str(served.worst_usd)}  # fmt: skip
     text = "\n".join(
         [

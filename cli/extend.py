@@ -6,9 +6,8 @@ import json
 
 import click
 
-from campaign.begin import again
 from campaign.steps import extend
-from cli.output import JSON, answer, progress
+from cli.output import JSON, answer
 from cli.up import listing
 
 
@@ -17,5 +16,5 @@ from cli.up import listing
 @click.option("--hours", type=click.FloatRange(0, min_open=True), required=True, help="Added to the lifetime.")
 @JSON
 def COMMAND(run: str, hours: float, as_json: bool) -> int:
-    inventory = extend(again(run, progress), hours * 3600)
+    inventory = extend(run, hours * 3600)
     return answer("extend", as_json, listing(inventory), {"inventory": json.loads(inventory.model_dump_json())})

@@ -40,8 +40,10 @@ def _opened(
     recipe: str | None, budget: Decimal | None, resume: str | None, run_id: str | None, only: tuple[str, ...]
 ) -> Run:
     """The run to work on; refused before anything is rented where it cannot be right."""
-    if (recipe is None) == (resume is None):
+    if recipe is None and resume is None:
         raise RecipeError("name a recipe (recipes/campaigns/ holds some), or a run with --resume RUN")
+    if recipe is not None and resume is not None:
+        raise RecipeError(f"run {resume} goes on with the recipe that it has; leave {recipe!r} out")
     if resume:
         run = again(resume, progress)
         plan = phases.planned(run.campaign)

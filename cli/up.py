@@ -14,6 +14,7 @@ from campaign.run import Run
 from campaign.teardown import kept_unless_it_fails
 from cli.output import BUDGET, JSON, answer, columns, progress
 from spec import load
+from spec.errors import RecipeError
 from spec.inventory import Inventory
 
 
@@ -32,7 +33,13 @@ def COMMAND(recipe: str, budget: Decimal | None, run_id: str | None, as_json: bo
 
 def _opened(recipe: str, budget: Decimal | None, run_id: str | None) -> Run:
     if run_id and RunFolder(run_id).recipe.exists():
-        return again(run_id, progress)
+        run = again(run_id, progress)
+        if run.campaign != load.campaign(recipe_path(recipe), budget or run.campaign.budget_usd):
+            raise RecipeError(
+                f"run {run_id} was begun with another recipe or budget; bring it up again with: "
+                f"megatok up --id {run_id} {run.folder.recipe}, or end it first: megatok down {run_id}"
+            )
+        return run
     campaign = load.campaign(recipe_path(recipe), budget)
     plan = phases.planned(campaign)
     return begin(plan, name=run_id, tell=progress)

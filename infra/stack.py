@@ -78,7 +78,11 @@ def extend(run: str, extend_s: float) -> Inventory:
     with _errors(run):
         stack = _Checkout().select(run)
         _configured(stack, dataclasses.replace(told, extend_s=told.extend_s + extend_s))
-        return _up(stack)
+        try:
+            return _up(stack)
+        except CommandError:
+            _configured(stack, told)  # a wish that was refused must not be granted by a later `up`
+            raise
 
 
 def settings(run: str) -> StackSettings:

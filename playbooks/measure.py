@@ -1,7 +1,6 @@
 """Measure: run a load generator on its node, detached; watch it and the servers; bring its files home.
 
-Detached, so that a lost line does not end it, and a second call finds it at work. Its exit code is carried along, but
-what counts is in its files.
+Detached, so that a lost line does not end it. Its exit code is carried along, but what counts is in its files.
 """
 
 from __future__ import annotations
@@ -90,9 +89,10 @@ def _on(node: Node, task: Callable[[Host], T], limit_s: float, cancel: threading
 
 
 def _begin(host: Host, run: str, client: Launch, facts: Facts, secrets: Mapping[str, str]) -> None:
-    """Start it, without the files of an earlier try; one that is at work already is left at it."""
-    if not launch.status(host, run, [client.name])[client.name].alive:
-        host.run(f"rm -rf ~/{shlex.quote(launch.folder(run, client.name))}/{ARTIFACTS}")
+    """Start it, without the files of an earlier try. One that a dead runner left at work is ended: nobody has watched
+    the servers meanwhile, and its window began before this one."""
+    launch.stop(host, run, [client.name])
+    host.run(f"rm -rf ~/{shlex.quote(launch.folder(run, client.name))}/{ARTIFACTS}")
     launch.start(host, run, with_files(client), fills(facts, client), secrets, systemd=facts.systemd)
 
 

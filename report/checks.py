@@ -117,7 +117,7 @@ def load(requests: Sequence[RequestRecord], window: Window) -> Check:
     seconds = metrics.window_s(requests)
     if not seconds:
         return _unanswered("load")
-    offered = min(window.concurrency, window.workload.requests)
+    offered = window.concurrency
     mean = metrics.in_flight_mean(requests, seconds)
     detail = f"{mean:.2f} requests in flight on average, {offered} offered; at least {LOAD_SHARE * offered:g} expected"
     return _judge("load", mean >= LOAD_SHARE * offered, detail)

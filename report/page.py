@@ -29,6 +29,7 @@ def page(document: RunDocument) -> str:
             heading=wording.heading(document),
             notes=wording.notes(document),
             began=document.phases[0].started_at if document.phases else None,
+            not_measured=wording.not_measured(document),
             proof=wording.proof(document),
             stand_in_note=wording.STAND_IN,
             unranked=wording.unranked(document.cells),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from report.compare import Point, points
 from report.prices import invoice_usd_per_million
-from report.wording import NONE, STAND_IN, dollars, number, proof, reasons, subject, unranked
+from report.wording import NONE, STAND_IN, dollars, not_measured, number, proof, reasons, subject, unranked
 from spec.record import Record, RunDocument
 
 WIDTH = 100
@@ -43,6 +43,7 @@ def _cells(document: RunDocument) -> Iterator[str]:
     yield " " * CELL_WIDTH + "".join(f"{name:>{width}}" for name, width in GROUPS)
     yield f"{'cell':{CELL_WIDTH}}" + "".join(f"{name:>{width}}" for name, width in COLUMNS)
     yield from map(_row, document.cells)
+    yield from _wrapped(not_measured(document))
     yield ""
     yield from _ranks(document)
 

@@ -85,3 +85,9 @@ def proof(document: RunDocument) -> str:
     if receipt.proven:
         return f"Proven: {gone} of {count} billable ids deleted and then listed as absent."
     return f"UNPROVEN: something may still be billed; {gone} of {count} billable ids are proven gone."
+
+
+def not_measured(document: RunDocument) -> str:
+    """Which cells of the campaign have no record; empty where each has one."""
+    missing = document.missing
+    return f"Not measured, {len(missing)} of {document.whole} cells: {', '.join(missing)}." if missing else ""

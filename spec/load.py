@@ -33,6 +33,11 @@ S = TypeVar("S", bound=Spec)
 def campaign(path: Path, budget_usd: Decimal | None = None) -> Campaign:
     """The campaign in `path`, with the cluster and workload that it names; `budget_usd` takes the place of its own."""
     document = _document(path)
+    if isinstance(document.value, dict) and "node_type" in document.value and "sweep" not in document.value:
+        raise RecipeError(
+            f"{path}: is the recipe of a cluster, not of a campaign; name it in a campaign (cluster: {path.stem}), "
+            "or stand it up alone with pulumi up, as the README shows"
+        )
     value = _with_parts(document, path)
     unbounded = isinstance(value, dict) and budget_usd is None and "budget_usd" not in value
     if isinstance(value, dict) and (budget_usd is not None or unbounded):

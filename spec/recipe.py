@@ -16,6 +16,10 @@ AT = "at"
 """Key in an error's context: path, below the model that refused, of the value that was wrong."""
 
 
+MOST_CELLS = 1000
+"""At a minute a cell, more than a whole day of them is a mistake in the sweep."""
+
+
 def _refused(problem: str, *at: str | int) -> PydanticCustomError:
     return PydanticCustomError("refused", "{problem}", {"problem": problem, AT: at})
 
@@ -189,6 +193,10 @@ class Grid(Spec):
     gateway: Some[Name]
     concurrency: Some[Positive]
 
+    @property
+    def count(self) -> int:
+        return len(self.layout) * len(self.gateway) * len(self.concurrency)
+
     def cells(self, repeats: int) -> Iterator[CellKey]:
         for layout, gateway, concurrency in itertools.product(self.layout, self.gateway, self.concurrency):
             for repeat in range(1, repeats + 1):
@@ -214,6 +222,14 @@ class Campaign(Spec):
     """Smoke fails below this share of the forecast speed."""
 
     @model_validator(mode="after")
+    def _not_too_many_cells(self) -> Self:
+        count = sum(grid.count for grid in self.sweep) * self.repeats
+        if count > MOST_CELLS:
+            problem = f"{count} cells with all repeats, more than {MOST_CELLS}; shorten the sweep, or lower repeats"
+            raise _refused(problem, "sweep")
+        return self
+
+    @model_validator(mode="after")
     def _no_twin_cells(self) -> Self:
         seen: set[CellKey] = set()
         for index, grid in enumerate(self.sweep):
@@ -221,6 +237,19 @@ class Campaign(Spec):
                 if key in seen:
                     raise _refused(f"cell {key} stands twice; remove one", "sweep", index)
                 seen.add(key)
+        return self
+
+    @model_validator(mode="after")
+    def _enough_requests(self) -> Self:
+        """No more can be in flight than there are: such a cell would be published under a load that it never saw."""
+        for index, grid in enumerate(self.sweep):
+            for at, concurrency in enumerate(grid.concurrency):
+                if concurrency > self.workload.requests:
+                    problem = (
+                        f"{concurrency} in flight, but workload {self.workload.name} has {self.workload.requests} "
+                        "requests; lower it, or give the workload more requests"
+                    )
+                    raise _refused(problem, "sweep", index, "concurrency", at)
         return self
 
     @model_validator(mode="after")

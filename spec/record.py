@@ -124,7 +124,20 @@ class RunDocument(Spec):
     message: str
     phases: Seq[Phase]
     cells: Seq[Record]
+    asked: Seq[str] = ()
+    """Every cell of the campaign, in its order; those without a record were not measured."""
     receipt: Receipt | None
     folder: str
     plan: str = ""
     """The plan as it was rendered before anything was rented."""
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Cells that the campaign asked for and that nobody measured."""
+        measured = {str(record.cell) for record in self.cells}
+        return tuple(name for name in self.asked if name not in measured)
+
+    @property
+    def whole(self) -> int:
+        """Cells of the campaign."""
+        return len(self.cells) + len(self.missing)

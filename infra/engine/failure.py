@@ -26,6 +26,8 @@ def failure(error: CommandError, stack: str) -> MegatokError:
         found = re.search(r"created by (\S+) \(pid (\d+)\)", text)
         who = f"process {found.group(2)} of {found.group(1)}" if found else "another process"
         return RecipeError(f"stack {stack} is being changed by {who}; wait for it, or stop it")
+    if "no space left on device" in text:
+        return MegatokError(f"stack {stack}: the disk of its state is full; make room, then try again")
     if "incorrect passphrase" in text or "passphrase must be set" in text:
         return RecipeError(
             f"the passphrase is not the one that stack {stack} was made with; put the right one back "

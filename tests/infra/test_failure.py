@@ -64,6 +64,13 @@ def test_a_wrong_passphrase() -> None:
     assert "megatok down s" in str(error)
 
 
+def test_a_full_disk() -> None:
+    """Half a state has no passphrase that fits."""
+    error = told(err="error: incorrect passphrase\nerror: writing state: write /x.json: no space left on device")
+    assert type(error) is MegatokError
+    assert "make room" in str(error)
+
+
 def test_a_stack_in_use() -> None:
     err = (
         "error: the stack is currently locked by 1 lock(s). Either wait for the other process(es) to end or delete "

@@ -93,6 +93,11 @@ def test_a_cluster_stands_changes_lives_longer_and_goes(run: str) -> None:
     assert stack.settings(run).extend_s == 60
     assert run in stack.stacks()
 
+    with pytest.raises(OverBudget):
+        stack.extend(run, 36e6)
+    assert stack.settings(run).extend_s == 60
+    assert stack.up(settings(run, nodes=3, extend_s=60)) == longer
+
     stack.destroy(run)
     assert running() == 0
     assert [event.kind for event in Ledger(ledger_address()).events(run)].count("settle") == 3

@@ -14,7 +14,7 @@ import pytest
 from plan.launch import Launch
 from playbooks import launch, measure, serve
 from playbooks.measure import Measured
-from playbooks.run import on_all
+from playbooks.run import Host, on_all
 from spec.errors import Interrupted
 from spec.inventory import Inventory
 from tests.playbooks.conftest import Fleet
@@ -84,9 +84,17 @@ def test_a_cancel_ends_it(one: Inventory, tmp_path: Path) -> None:
     assert not alive(one)
 
 
-def test_one_that_is_at_work_already_is_waited_for(one: Inventory, tmp_path: Path) -> None:
-    client = bash("client", WRITES + "date >>{dir}/artifacts/starts; sleep 4")
+def test_one_that_a_dead_runner_left_at_work_is_ended_and_begun_anew(one: Inventory, tmp_path: Path) -> None:
+
+    def has_begun(host: Host) -> bool:
+        return host.run(f"test -e ~/{launch.folder('run', 'client')}/starts", check=False).rc == 0
+
+    tells = "echo >>{dir}/starts; date +%s.%N >{dir}/artifacts/began; cp {dir}/starts {dir}/artifacts; sleep 2"
+    client = bash("client", WRITES + tells)
     serve.start(one, {"run-0": facts()}, [client], {})
-    time.sleep(0.5)
+    while not on_all(one.nodes, has_begun, limit_s=30)["run-0"]:
+        time.sleep(0.1)
+    before_s = time.time()
     assert run(one, client, tmp_path / "cell").rc == 0
-    assert len((tmp_path / "cell" / "starts").read_text().splitlines()) == 1
+    assert len((tmp_path / "cell" / "starts").read_text().splitlines()) == 2
+    assert float((tmp_path / "cell" / "began").read_text()) >= before_s

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from report.page import page
 from report.rows import csv_text, jsonl
 from report.table import WIDTH, table
 from spec.record import Check, Record, RunDocument
@@ -66,3 +67,12 @@ def test_documents_and_records_survive_json(name: str, request: pytest.FixtureRe
     document: RunDocument = request.getfixturevalue(name)
     assert RunDocument.model_validate_json(document.model_dump_json()) == document
     assert tuple(map(Record.model_validate_json, jsonl(document).splitlines())) == document.cells
+
+
+def test_cells_that_nobody_measured_are_named(local: RunDocument) -> None:
+    asked = tuple(str(record.cell) for record in local.cells)
+    cut = local.model_copy(update={"asked": asked, "cells": local.cells[:4]})
+    wanted = f"Not measured, 2 of 6 cells: {asked[4]}, {asked[5]}."
+    assert wanted in " ".join(table(cut).split())
+    assert wanted in page(cut)
+    assert " of 6<small>2 not measured</small>" in page(cut)

@@ -265,6 +265,25 @@ def test_ssh_cluster_takes_a_host_for_each_node(tmp_path: Path) -> None:
         load.cluster(path)
 
 
+def test_more_in_flight_than_requests(tmp_path: Path) -> None:
+    path = tmp_path / "campaign.yaml"
+    path.write_text(CAMPAIGN.replace("concurrency: [1, 4]", "concurrency: [1, 64]"))
+    with pytest.raises(RecipeError, match=r"concurrency.*64 in flight, but workload chat-tiny has 16 requests"):
+        load.campaign(path)
+
+
+def test_more_cells_than_an_evening_holds(tmp_path: Path) -> None:
+    path = tmp_path / "campaign.yaml"
+    path.write_text(CAMPAIGN + "\nrepeats: 1000000000\n")
+    with pytest.raises(RecipeError, match=r"sweep: \d+ cells with all repeats, more than 1000"):
+        load.campaign(path)
+
+
+def test_a_cluster_where_a_campaign_is_wanted() -> None:
+    with pytest.raises(RecipeError, match=r"local-2.yaml: is the recipe of a cluster, not of a campaign"):
+        load.campaign(load.RECIPES / "clusters" / "local-2.yaml")
+
+
 def test_inventory_that_is_none(tmp_path: Path) -> None:
     path = tmp_path / "inventory.json"
     path.write_text('{"version": 1, "run": "r", "nodes": 5}')
@@ -329,7 +348,7 @@ campaigns = st.builds(
         name=names,
         isl_tokens=st.integers(9, 999),
         osl_tokens=counts,
-        requests=counts,
+        requests=st.integers(999, 9999),
         warmup_requests=counts,
         shared_prefix_tokens=st.integers(0, 8),
         seed=counts,
