@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -49,11 +49,12 @@ def bucket(name: str, prefix: str) -> Bucket:
 class Bucket:
     """A `money.store.Store`. `client` is an S3 client of boto3 that tries once."""
 
-    def __init__(self, name: str, prefix: str, client: Any) -> None:
+    def __init__(self, name: str, prefix: str, client: Any, pauses_s: Sequence[float] = PAUSES_S) -> None:
         self.place = f"s3://{name}/{prefix}"
         self._bucket = name
         self._folder = f"{prefix}/" if prefix else ""
         self._client = client
+        self._pauses_s = pauses_s
         self._count = 0
         self._tag = ""
         """ETag of the last object read."""
@@ -96,7 +97,7 @@ class Bucket:
         Where nothing stands the same put is tried again: whatever is still on its way, one of them succeeds.
         """
         why = ""
-        for pause_s in PAUSES_S:
+        for pause_s in self._pauses_s:
             time.sleep(pause_s)
             try:
                 return self._put(line)
@@ -136,12 +137,23 @@ class Bucket:
     def keep(self, name: str, data: bytes) -> None:
         key = f"{self._folder}receipts/{name}"
         with _told(f"{name} cannot be kept in {self.place}"):
-            _patiently(partial(self._client.put_object, Bucket=self._bucket, Key=key, Body=data))
+            self._ask(self._client.put_object, Bucket=self._bucket, Key=key, Body=data)
 
     def kept(self) -> dict[str, bytes]:
         folder = f"{self._folder}receipts/"
         names = [name for name, _ in self._pages(folder, folder)]
         return {name.removeprefix(folder): data for name, data in zip(names, self._fetch(names), strict=True)}
+
+    def _ask(self, call: Callable[..., Any], *args: Any, **asked: Any) -> Any:
+        """The answer; asked for again where there was none."""
+        for pause_s in self._pauses_s[1:]:
+            try:
+                return call(*args, **asked)
+            except (ClientError, BotoCoreError) as error:
+                if _is_final(error):
+                    raise
+            time.sleep(pause_s)
+        return call(*args, **asked)
 
     def _key(self, number: int) -> str:
         return f"{self._folder}events/{number:012}.json"
@@ -156,14 +168,19 @@ class Bucket:
         with _told(f"the ledger {self.place} cannot be read"):
             while True:
                 asked = {"Bucket": self._bucket, "Prefix": folder, "StartAfter": found[-1][0] if found else after}
-                page = _patiently(partial(self._client.list_objects_v2, **asked))
+                page = self._ask(self._client.list_objects_v2, **asked)
                 found += [(one["Key"], one["ETag"]) for one in page.get("Contents", ())]
                 if not page.get("IsTruncated"):
                     return found
 
     def _fetch(self, keys: list[str]) -> list[bytes]:
-        with _told(f"the ledger {self.place} cannot be read"), ThreadPoolExecutor(READERS) as pool:
-            found = list(pool.map(lambda key: _patiently(partial(self._get, key)), keys))
+        get = partial(self._ask, self._get)
+        with _told(f"the ledger {self.place} cannot be read"):
+            if len(keys) > 1:
+                with ThreadPoolExecutor(min(READERS, len(keys))) as pool:
+                    found = list(pool.map(get, keys))
+            else:
+                found = [get(key) for key in keys]
         if None in found:
             raise MegatokError(f"{self.place} lost {keys[found.index(None)]} while it was read; try again")
         return [one[0] for one in found if one]
@@ -185,20 +202,8 @@ def _told(what: str) -> Iterator[None]:
     except (ClientError, BotoCoreError) as error:
         raise MegatokError(
             f"{what}: {error}; see that it exists, that these credentials may list, get and put there, and that "
-            "AWS_ENDPOINT_URL and AWS_REGION are right"
+            "AWS_ENDPOINT_URL and AWS_DEFAULT_REGION are right"
         ) from error
-
-
-def _patiently(ask: Callable[[], Any]) -> Any:
-    """Its answer; asked again where there was none."""
-    for pause_s in PAUSES_S[1:]:
-        try:
-            return ask()
-        except (ClientError, BotoCoreError) as error:
-            if _is_final(error):
-                raise
-        time.sleep(pause_s)
-    return ask()
 
 
 def _status(error: Exception) -> int:
