@@ -68,11 +68,12 @@ class Bucket:
 
     def new_lines(self) -> tuple[bool, list[bytes]]:
         """The last object read must still stand as it was: the hash in it vouches for all before."""
-        listed = self._list(max(self._count - 1, 0))
+        folder = f"{self._folder}events/"
+        listed = self._pages(folder, self._key(self._count - 2) if self._count > 1 else folder)
         void = self._count > 0 and listed[:1] != [(self._key(self._count - 1), self._tag)]
         if void:
             self.forget()
-            listed = self._list(0)
+            listed = self._pages(folder, folder)
         elif self._count:
             listed = listed[1:]
         for number, (found, _) in enumerate(listed, self._count):
@@ -158,12 +159,8 @@ class Bucket:
     def _key(self, number: int) -> str:
         return f"{self._folder}events/{number:012}.json"
 
-    def _list(self, start: int) -> list[tuple[str, str]]:
-        """Key and ETag of each line from number `start` on."""
-        folder = f"{self._folder}events/"
-        return self._pages(folder, self._key(start - 1) if start else folder)
-
     def _pages(self, folder: str, after: str) -> list[tuple[str, str]]:
+        """Key and ETag of each object in the folder whose key comes after `after`."""
         found: list[tuple[str, str]] = []
         with _told(f"the ledger {self.place} cannot be read"):
             while True:

@@ -30,9 +30,15 @@ SHARE = st.sampled_from([Decimal(0), Decimal("0.3"), Decimal(1)])
 WHO = st.sampled_from([0, 1])
 INDEX = st.sampled_from([0, 1])
 RUN = st.sampled_from(sorted(RUNS))
+NODES = st.sampled_from([0, 1, 2, 2, 3])
+STEPS = st.sampled_from([1, 2, 3, 3, 3])
 HOURS = st.sampled_from([1, 3, 30])
-LAST_HOUR = 200
+END = st.sampled_from(["moved", "moved", "refused", "died"])
+LAST_HOUR = 80
 """The clock stops here, so that everything ends within the days that the truth counts."""
+
+MEMORY = Path("/dev/shm")
+"""Thousands of appends, each durable, would wait for a disk that others use as well."""
 
 
 class Plugin:
@@ -105,8 +111,8 @@ class Plugin:
         return after.is_over(self.run, until)
 
 
-class OnFile(RuleBasedStateMachine):
-    """Over a file; `OnShelf` below is the same over a bucket."""
+class Watched(RuleBasedStateMachine):
+    """What must hold after each step; over a file."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -115,10 +121,45 @@ class OnFile(RuleBasedStateMachine):
         self.set_up()
 
     def set_up(self) -> None:
-        self.folder = Path(tempfile.mkdtemp())
+        self.folder = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else None))
 
     def handle(self) -> Ledger:
         return Ledger(self.folder.as_uri(), clock=lambda: at(self.truth.now))
+
+    @invariant()
+    def no_budget_is_passed(self) -> None:
+        self.truth.check()
+
+    @invariant()
+    def the_books_are_true(self) -> None:
+        events = self.handle().events()
+        books = Books(events)
+        for run in self.plugins:
+            now = budget.spend(events, run)
+            assert (books.account(run).free_usd, now.budget_usd) == (now.free_usd, self.truth.budgets[run])
+            assert now.settled_usd + now.reserved_usd == self.truth.promised_usd(run), f"run {run} is told wrong"
+            tokens = {event.token for event in open_intents(events, run)}
+            assert tokens == self.truth.unknown(run), "open intents are not the creates of unknown outcome"
+        rounding = Fraction(sum(event.kind == "settle" for event in events), 10**6)
+        for owner in OWNERS:
+            for unit in UNITS:
+                for number, name in enumerate(names(unit)):
+                    told = Fraction(books.purse(owner).used_usd(name, unit, at(self.truth.now)))
+                    true = self.truth.promised_in(owner, number, unit)
+                    assert true <= told and told - true <= rounding, f"{owner}'s {unit} {name} is told wrong"
+
+    @invariant()
+    def all_read_the_same(self) -> None:
+        fresh = self.handle().head()
+        for plugins in self.plugins.values():
+            assert all(plugin.ledger.head() == fresh for plugin in plugins), "two handles read different events"
+
+    def teardown(self) -> None:
+        shutil.rmtree(self.folder)
+
+
+class OnFile(Watched):
+    """What may happen."""
 
     @initialize(
         cents=st.lists(st.integers(200, 1000), min_size=3, max_size=3),
@@ -141,7 +182,7 @@ class OnFile(RuleBasedStateMachine):
     def pass_time(self, hours: int) -> None:
         self.truth.now = min(self.truth.now + hours, LAST_HOUR)
 
-    @rule(who=WHO, run=RUN, index=INDEX, usd=USD, hours=HOURS, nodes=st.integers(0, 3), steps=st.integers(1, 4))
+    @rule(who=WHO, run=RUN, index=INDEX, usd=USD, hours=HOURS, nodes=NODES, steps=STEPS)
     def create(self, who: int, run: str, index: int, usd: Decimal, hours: int, nodes: int, steps: int) -> None:
         """A plug-in's create, which may die after each of its steps; goes on with an attempt left open."""
         plugin = self.plugins[run][who]
@@ -154,7 +195,7 @@ class OnFile(RuleBasedStateMachine):
     @rule(who=WHO, run=RUN, index=INDEX, share=SHARE, all_of_them=st.booleans())
     def delete(self, who: int, run: str, index: int, share: Decimal, all_of_them: bool) -> None:
         """Whoever does it says what he saw; both may say it."""
-        if (name := self.truth.standing(run, index)) is None:
+        if (name := self.truth.standing(run, index, given_up=True)) is None:
             return
         self.plugins[run][who].look(name)
         create = self.truth.creates[name]
@@ -172,26 +213,34 @@ class OnFile(RuleBasedStateMachine):
     @rule(who=WHO, run=RUN, index=INDEX, note=st.sampled_from(["no SSH", "replaced"]))
     def give_up(self, who: int, run: str, index: int, note: str) -> None:
         """A node that came up unfit: its attempt is over, and paid for until it is gone."""
-        name = self.truth.standing(run, index)
-        if name and self.truth.creates[name].running:
+        if name := self._running(who, run, index):
             self.plugins[run][who].look(name)
             budget.release(self.plugins[run][who].ledger, run, name, note)
-            self.delete(who, run, index, Decimal("0.3"), True)
+            self.truth.creates[name].given_up = True
 
-    @rule(who=WHO, run=RUN, index=INDEX, usd=USD, hours=HOURS, ends=st.sampled_from(["moved", "refused", "died"]))
-    def extend(self, who: int, run: str, index: int, usd: Decimal, hours: int, ends: str) -> None:
-        """Set aside, then ask the cloud; what it refused is given back, unless the plug-in died."""
+    def _running(self, who: int, run: str, index: int) -> str | None:
+        """An attempt that has nodes; made if there is none and money for it."""
+        if self.truth.standing(run, index) is None:
+            self.create(who, run, index, Decimal("0.5"), 3, 2, 3)
         name = self.truth.standing(run, index)
-        if name is None or not self.truth.creates[name].running:
-            return
-        plugin, until = self.plugins[run][who], self.truth.creates[name].ends + hours
+        return name if name and self.truth.creates[name].running else None
+
+    @rule(who=WHO, run=RUN, index=INDEX, usd=USD, hours=HOURS, ends=st.lists(END, min_size=1, max_size=3))
+    def extend(self, who: int, run: str, index: int, usd: Decimal, hours: int, ends: list[str]) -> None:
+        for number, end in enumerate(ends):
+            if name := self._running(who, run, index):
+                self._extend(self.plugins[run][who], name, usd / 2**number, hours, end)
+
+    def _extend(self, plugin: Plugin, name: str, usd: Decimal, hours: int, end: str) -> None:
+        """Set aside, then ask the cloud; what it refused is given back, unless the plug-in died."""
+        until = self.truth.creates[name].ends + hours
         if not plugin.extend(name, usd, until):
             return
         create = self.truth.creates[name]
-        if ends == "moved":
+        if end == "moved":
             create.moved[until] = create.asked[until]
-        elif ends == "refused" and until not in create.moved:
-            budget.unextend(plugin.ledger, run, plugin.epoch, name, at(until), "refused")
+        elif end == "refused":
+            budget.unextend(plugin.ledger, plugin.run, plugin.epoch, name, at(until), "refused")
             del create.asked[until]
 
     @rule(who=WHO, run=RUN)
@@ -228,37 +277,6 @@ class OnFile(RuleBasedStateMachine):
         """A writer that dies in the middle of its line."""
         with (self.folder / "ledger.jsonl").open("ab") as file:
             file.write(torn)
-
-    @invariant()
-    def no_budget_is_passed(self) -> None:
-        self.truth.check()
-
-    @invariant()
-    def the_books_are_true(self) -> None:
-        events = self.handle().events()
-        books = Books(events)
-        for run in self.plugins:
-            now = budget.spend(events, run)
-            assert (books.account(run).free_usd, now.budget_usd) == (now.free_usd, self.truth.budgets[run])
-            assert now.settled_usd + now.reserved_usd == self.truth.promised_usd(run), f"run {run} is told wrong"
-            tokens = {event.token for event in open_intents(events, run)}
-            assert tokens == self.truth.unknown(run), "open intents are not the creates of unknown outcome"
-        rounding = Fraction(sum(event.kind == "settle" for event in events), 10**6)
-        for owner in OWNERS:
-            for unit in UNITS:
-                for number, name in enumerate(names(unit)):
-                    told = Fraction(books.purse(owner).used_usd(name, unit, at(self.truth.now)))
-                    true = self.truth.promised_in(owner, number, unit)
-                    assert true <= told and told - true <= rounding, f"{owner}'s {unit} {name} is told wrong"
-
-    @invariant()
-    def all_read_the_same(self) -> None:
-        fresh = self.handle().events()
-        for plugins in self.plugins.values():
-            assert all(plugin.ledger.events() == fresh for plugin in plugins), "two handles read different events"
-
-    def teardown(self) -> None:
-        shutil.rmtree(self.folder)
 
 
 class OnShelf(OnFile):

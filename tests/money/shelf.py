@@ -1,4 +1,4 @@
-"""The few calls of S3 that a ledger makes, on a dict, for tests that need thousands of them; what moto has, in short."""
+"""The few calls of S3 that a ledger makes, on a dict, for tests that need thousands of them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def _tag(data: bytes) -> str:
 
 
 def _failure(fault: str) -> Exception:
-    return ReadTimeoutError(endpoint_url="shelf") if fault.startswith("lost") else refusal(503, "SlowDown")
+    lost: Exception = ReadTimeoutError(endpoint_url="shelf")
+    return lost if fault.startswith("lost") else refusal(503, "SlowDown")
 
 
 def refusal(status: int, code: str) -> ClientError:

@@ -11,8 +11,8 @@ from fractions import Fraction
 START = datetime(2026, 1, 30, tzinfo=UTC)
 """Two days before a month ends."""
 JANUARY_DAYS = 2
-DAYS = 12
-"""Days that a test may reach."""
+DAYS = 6
+"""Days that are looked at."""
 ZERO = Decimal(0)
 
 OWNERS = ("ann", "bob")
@@ -50,6 +50,7 @@ class Create:
     """Extensions that the cloud made true."""
     began: int | None = None
     known: bool = False
+    given_up: bool = False
     gone: bool = False
     running: set[str] = field(default_factory=set)
     paid: list[tuple[Decimal, int, int]] = field(default_factory=list)
@@ -96,15 +97,23 @@ class Truth:
     def of(self, run: str) -> Iterator[Create]:
         return (one for one in self.creates.values() if one.run == run)
 
-    def standing(self, run: str, number: int) -> str | None:
-        """The attempt of that group that may have made something, and is not over."""
+    def standing(self, run: str, number: int, *, given_up: bool = False) -> str | None:
+        """The latest attempt of that group that may have made something and is not over, one `given_up` or not."""
         prefix = f"{run}-{number}-"
-        found = [name for name, one in self.creates.items() if name.startswith(prefix) and one.began is not None]
-        return next((name for name in reversed(found) if not self.creates[name].gone), None)
+        found = (
+            name
+            for name, one in reversed(self.creates.items())
+            if name.startswith(prefix) and one.began is not None and not one.gone and given_up >= one.given_up
+        )
+        return next(found, None)
 
     def unknown(self, run: str) -> set[str]:
-        creates = self.creates.items()
-        return {n for n, one in creates if one.run == run and one.began is not None and not (one.known or one.gone)}
+        """Attempts that may have made something, with nobody having looked."""
+        return {
+            name
+            for name, one in self.creates.items()
+            if one.run == run and one.began is not None and not (one.known or one.gone)
+        }
 
     def promised_usd(self, run: str) -> Decimal:
         return sum((one.held_usd + one.paid_usd for one in self.of(run)), ZERO)
