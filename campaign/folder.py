@@ -17,6 +17,7 @@ from spec import clock, load
 from spec.errors import MegatokError, RecipeError
 from spec.home import home
 from spec.inventory import Inventory
+from spec.receipt import Receipt
 from spec.record import RunDocument
 
 
@@ -72,12 +73,12 @@ class RunFolder:
         return path.read_text() if path.exists() else ""
 
     def last_line(self) -> str:
-        """The newest line of progress, without its time."""
+        """The newest line of progress, without its time and without the money as it was then."""
         try:
             text = (self.path / "progress.log").read_text(errors="replace").rstrip()
         except OSError:
             return ""
-        return text.rpartition("\n")[2].partition("] ")[2]
+        return text.rpartition("\n")[2].partition("] ")[2].partition("; $")[0]
 
     def inventory(self) -> Inventory | None:
         path = self.path / "inventory.json"
@@ -87,6 +88,11 @@ class RunFolder:
         """Its nodes are gone, or will be made anew."""
         with contextlib.suppress(OSError):
             (self.path / "inventory.json").unlink()
+
+    def receipt(self) -> Receipt | None:
+        """Of the last teardown."""
+        path = self.path / "receipt.json"
+        return Receipt.model_validate_json(path.read_bytes()) if path.exists() else None
 
     def document(self) -> RunDocument | None:
         path = self.path / "document.json"

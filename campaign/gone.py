@@ -86,6 +86,10 @@ def _by_tags(name: str, say: Say) -> Receipt:
     receipt = teardown(name, address, on_line=say)
     if receipt.proven:
         stack.forget(name)
+    try:
+        RunFolder(name).write("receipt.json", receipt.model_dump_json(indent=1))
+    except MegatokError as error:
+        say(str(error))
     return receipt
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -18,6 +19,7 @@ from spec import clock, home
 from spec.errors import MegatokError, NotConfigured
 from spec.home import ledger_address
 from spec.inventory import Switch
+from spec.receipt import Receipt
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class Standing:
     """In whose day and month it counts."""
     machines: int
     spent_usd: str
+    """Settled, and what the clouds charge, or hours x price, for what is not."""
     budget_usd: str
     expires: str
     note: str = ""
@@ -98,7 +101,7 @@ def _standing(name: str, money: Account, machines: list[Machine], notes: list[st
         owner=owner,
         budget_owner=money.owner,
         machines=len(machines),
-        spent_usd=f"{money.settled_usd + _running_usd(machines):.4f}",
+        spent_usd=f"{max(money.settled_usd + _running_usd(machines), _charged_usd(name)):.4f}",
         budget_usd=f"{money.budget_usd:.4f}",
         expires=_moment(min(ends, default=None)),
         note="; ".join([note, *notes] if note else notes),
@@ -125,6 +128,15 @@ def _running_usd(machines: list[Machine]) -> Decimal:
     return sum((usd * Decimal(span.total_seconds()) / 3600 for usd, span in spans), Decimal(0))
 
 
+def _charged_usd(run: str) -> Decimal:
+    """What the clouds themselves charge for a run so far, those that tell it and answer."""
+    total = Decimal(0)
+    for name in CLOUDS:
+        with contextlib.suppress(MegatokError):
+            total += sum(cloud(name).billed_usd(run).values(), Decimal(0))
+    return total
+
+
 def limits(owner: str | None = None) -> tuple[str, Left]:
     """An owner (this user), and what day and month leave."""
     who = owner or home.owner()
@@ -148,12 +160,21 @@ def past_runs() -> tuple[Past, ...]:
 
 
 def _past(folder: RunFolder) -> Past:
-    document = folder.document()
+    document, receipt = folder.document(), folder.receipt()
+    usd = f"{receipt.usd:.4f}" if receipt else ""
     if document is None:
-        outcome = "running" if folder.owner() else "unfinished"
-        return Past(folder.run, "", outcome, "", "")
+        return Past(folder.run, "", _end_of(folder, receipt), "", usd)
     good = sum(record.valid for record in document.cells)
-    proven = "proven gone" if document.receipt and document.receipt.proven else "NOT proven gone"
-    outcome = f"exit {document.exit_code}, {proven}"
-    usd = f"{document.receipt.usd:.4f}" if document.receipt else ""
+    outcome = f"exit {document.exit_code}, {_end_of(folder, receipt)}"
     return Past(folder.run, document.title, outcome, f"{good}/{document.whole}", usd)
+
+
+def _end_of(folder: RunFolder, receipt: Receipt | None) -> str:
+    """A run that was brought up again since its receipt has an inventory."""
+    if folder.owner():
+        return "running"
+    if folder.inventory() is not None:
+        return "stands; see megatok status"
+    if receipt is None:
+        return "nothing was rented, or it is not known"
+    return "proven gone" if receipt.proven else "NOT proven gone"
