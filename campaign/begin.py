@@ -14,12 +14,14 @@ from campaign.run import Run, Say, quiet
 from infra import stack
 from infra.clouds import cloud
 from infra.engine.command import engine_path
+from money.ledger import Ledger
 from plan.engine import engine
 from plan.gateway import gateway
 from plan.make import Plan
 from plan.render import render
 from spec import load
 from spec.errors import RecipeError
+from spec.home import ledger_address
 from spec.layout import LayoutShape
 from spec.recipe import Campaign, Cluster, Engine, Grid, Workload
 
@@ -51,6 +53,7 @@ def begin(plan: Plan, *, name: str | None = None, tell: Say = quiet) -> Run:
     where = cloud(campaign.cluster.cloud)
     where.check(campaign.cluster)
     engine_path()
+    Ledger(ledger_address()).runs()  # a ledger that cannot be read refuses here, while there is nothing to tear down
     folder = RunFolder(run_id)
     folder.make()
     folder.write("recipe.yaml", load.dump(campaign))

@@ -114,6 +114,10 @@ def check_data(checks: Sequence[Check]) -> dict[str, Any]:
     return {"checks": [check.model_dump() for check in checks]}
 
 
+SHOWN = 2
+"""Sightings in the table: what proves a thing gone; a later `down` adds more to the receipt."""
+
+
 def receipt_table(receipt: Receipt) -> str:
     """Each billable id, and the proof that it is gone."""
     rows = [
@@ -122,7 +126,7 @@ def receipt_table(receipt: Receipt) -> str:
             line.resource.id,
             _clock(line.created_at),
             _clock(line.deleted_at),
-            ", ".join(map(_clock, line.absent_at)) or "never",
+            ", ".join(map(_clock, line.absent_at[:SHOWN])) or "never",
             f"${line.usd:.4f}",
             "proven" if line.proven else "NOT PROVEN",
         )

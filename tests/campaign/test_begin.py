@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from campaign import phases
-from campaign.begin import Wish, from_wish, recipe_path
+from campaign.begin import Wish, begin, from_wish, recipe_path
 from spec import load
-from spec.errors import OverBudget, RecipeError
+from spec.errors import MegatokError, OverBudget, RecipeError
 
 WISH = Wish(
     cloud="local",
@@ -72,3 +72,12 @@ def test_a_recipe_may_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (tmp_path / "local").touch()
     assert recipe_path("local") == Path("local")
     assert recipe_path("a/local") == Path("a/local")
+
+
+def test_a_ledger_that_cannot_be_read_refuses_a_new_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEGATOK_HOME", str(tmp_path))
+    (tmp_path / "ledger").mkdir()
+    (tmp_path / "ledger" / "ledger.jsonl").write_text('{"version": 99}\n')
+    with pytest.raises(MegatokError, match="of version 99, this program reads up to"):
+        begin(phases.planned(from_wish(WISH)), name="new")
+    assert not (tmp_path / "runs" / "new").exists()
