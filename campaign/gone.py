@@ -82,7 +82,7 @@ def _by_tags(name: str, say: Say) -> Receipt:
             address = stack.settings(name).ledger
             stack.destroy(name, on_line=lambda _line: None)
         except MegatokError as error:
-            say(f"stack: {error}; going on by tags")
+            say(f"going on by ledger and tags, without the stack's state: {error}")
     receipt = teardown(name, address, on_line=say)
     if receipt.proven:
         stack.forget(name)

@@ -22,6 +22,11 @@ from spec.inventory import Inventory
 from spec.recipe import Campaign
 from spec.record import Check
 
+LIFE_LEEWAY_S = 5.0
+"""Between the order and what a cloud makes of it."""
+SKEW_TOLD_S = 300.0
+"""A clock that is so far off moves money into another day."""
+
 
 def planned(campaign: Campaign, inventory: Inventory | None = None) -> Plan:
     """The plan of a campaign: on assumed nodes, or on those that exist. Servers always ask for the run's key."""
@@ -52,7 +57,27 @@ def provision(run: Run) -> Inventory:
         run.keep_inventory(inventory)
         run.stop.check()
     run.say(f"{len(inventory.nodes)} nodes up; {run.money_line()}")
+    for line in (*_shorter(run, inventory), *_skewed(run)):
+        run.say(line)
     return inventory
+
+
+def _shorter(run: Run, inventory: Inventory) -> Iterator[str]:
+    """What the budget has made of the lifetime, where it is less than asked for."""
+    lives = [(node.expires_at - node.created_at).total_seconds() for node in inventory.nodes if node.expires_at]
+    wanted_s = run.campaign.lifetime_s
+    if lives and min(lives) < wanted_s - LIFE_LEEWAY_S:
+        yield f"the nodes live {min(lives):.0f} s, not {wanted_s:g} s: what is left of the budget buys no more"
+
+
+def _skewed(run: Run) -> Iterator[str]:
+    skew_s = run.measured_skew().total_seconds()
+    if abs(skew_s) > SKEW_TOLD_S:
+        which = "behind" if skew_s > 0 else "ahead of"
+        yield (
+            f"this machine's clock is {abs(skew_s):.0f} s {which} the cloud's: lifetimes go by the cloud's, but day "
+            "and month budgets by this one; set it right"
+        )
 
 
 def needs(plan: Plan) -> tuple[str, ...]:

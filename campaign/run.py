@@ -12,6 +12,7 @@ from pathlib import Path
 
 from campaign.folder import RunFolder
 from campaign.stop import Stop
+from infra.clouds import cloud
 from infra.stack import StackSettings
 from money.budget import spend
 from money.ledger import Ledger
@@ -42,6 +43,8 @@ class Run:
     phases: list[Phase] = field(default_factory=list)
     failures: list[MegatokError] = field(default_factory=list)
     receipt: Receipt | None = None
+    skew: timedelta | None = None
+    """How far the cloud's clock is ahead of ours, once it was measured."""
     client_s: float = 0.0
     """Seconds so far in the load generator's own processes."""
     stop: Stop = field(init=False)
@@ -92,18 +95,24 @@ class Run:
         inventory = self.folder.inventory()
         if self.receipt is not None or inventory is None:
             return settled
-        now = clock.now()
+        now = clock.now() + self.measured_skew()
         return settled + sum(
             (node.usd_per_hour * Decimal((now - node.created_at).total_seconds()) / 3600 for node in inventory.nodes),
             Decimal(0),
         )
 
     def deadline(self) -> datetime | None:
-        """When work must end so that a teardown still fits into the nodes' lifetime."""
+        """When, by our clock, work must end so that a teardown still fits into the nodes' lifetime."""
         inventory = self.folder.inventory()
         ends = [node.expires_at for node in inventory.nodes if node.expires_at] if inventory else []
         margin = min(60.0, self.campaign.lifetime_s * 0.05)
-        return min(ends) - timedelta(seconds=margin) if ends else None
+        return min(ends) - timedelta(seconds=margin) - self.measured_skew() if ends else None
+
+    def measured_skew(self) -> timedelta:
+        """The cloud's clock against ours, asked for once: lifetimes are by the cloud's, and ours may be wrong."""
+        if self.skew is None:
+            self.skew = cloud(self.campaign.cluster.cloud).now() - clock.now()
+        return self.skew
 
     @contextlib.contextmanager
     def phase(self, name: str, detail: str = "") -> Iterator[None]:

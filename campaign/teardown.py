@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from campaign.run import Run
 from infra import stack
 from infra.teardown import teardown
-from spec.errors import Interrupted, MegatokError, TeardownUnproven
+from spec.errors import GateFailed, Interrupted, MegatokError, TeardownUnproven
 from spec.home import ledger_address
 from spec.receipt import Receipt
 
@@ -20,9 +20,9 @@ def torn_down(run: Run) -> Receipt:
         try:
             stack.destroy(run.name, on_line=run.note)
         except Exception as error:
-            run.say(f"stack: {error}; going on by tags")
+            run.say(f"going on by ledger and tags, without the stack's state: {error}")
         try:
-            receipt = teardown(run.name, ledger_address(), on_line=run.note)
+            receipt = teardown(run.name, ledger_address(), on_line=run.note, burned=_burned(run))
         except MegatokError as error:
             raise TeardownUnproven(
                 f"{error}; what stands ends with its lifetime, or with: megatok down {run.name}"
@@ -38,6 +38,12 @@ def torn_down(run: Run) -> Receipt:
     except MegatokError as error:
         run.fail(error)
     return receipt
+
+
+def _burned(run: Run) -> str:
+    """Why the nodes' cost bought nothing: they were not fit, and nothing was measured on them."""
+    unfit = [str(error) for error in run.failures if isinstance(error, GateFailed)]
+    return unfit[0].splitlines()[0][:200] if unfit and not run.cells else ""
 
 
 @contextlib.contextmanager

@@ -13,9 +13,10 @@ import socket
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
+from spec import clock
 from spec.home import home
 from spec.ledger import Event
 
@@ -26,7 +27,7 @@ GRACE_S = 15.0
 KILL_S = 5.0
 """For the kernel to end what was killed, on a busy machine."""
 LEEWAY = timedelta(seconds=1)
-"""A process' start is told in clock ticks, from a boot time in whole seconds."""
+"""A process' start is told in clock ticks."""
 PROC = Path("/proc")
 
 
@@ -41,8 +42,9 @@ class Process:
 
     @property
     def started_at(self) -> datetime:
-        boot = next(line for line in (PROC / "stat").read_text().splitlines() if line.startswith("btime "))
-        return datetime.fromtimestamp(int(boot.split()[1]) + self.ticks / os.sysconf("SC_CLK_TCK"), UTC)
+        """By the clock that events of the ledger are written with."""
+        age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - self.ticks / os.sysconf("SC_CLK_TCK")
+        return clock.now() - timedelta(seconds=age_s)
 
     @property
     def is_plugin(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -18,22 +18,25 @@ from functools import partial
 from typing import TypeVar
 
 from infra import orphans
-from infra.cloud import Cloud, Item
+from infra.cloud import Cloud, Item, Machine
 from infra.clouds import CLOUDS, cloud
-from infra.provider.job import patiently, until
+from infra.provider.end import in_order, price, see_gone
+from infra.provider.job import patiently
 from money import budget, receipt
 from money.account import Key, account, key
 from money.intents import open_intents
 from money.ledger import Ledger
 from spec import clock
-from spec.cost import cost_usd
-from spec.errors import MegatokError, NotYetTerminated
+from spec.errors import MegatokError
+from spec.home import ledger_mark, owner
 from spec.ledger import Event, Resource
 from spec.receipt import Receipt
 
 WORKERS = 32
 PAUSE_S = 0.5
 """Between two rounds over what would not go."""
+ROUND_S = 20.0
+"""What would not go within this waits for the next round: meanwhile the rest goes."""
 UNKNOWN_S = 1.0
 """Where a create was called and its outcome is not known, absent means absent twice, at least so far apart: the call
 of a process that was just killed may still be in the cloud's queue."""
@@ -62,10 +65,12 @@ class Work:
     """What to end; None: all that the run has anywhere."""
     tokens: frozenset[str] | None = None
     """The creates of unknown outcome to look into; None: all."""
+    foreign: bool = False
+    """Also what bears the run's name in another ledger: only where a person named it."""
     doubts: dict[str, str] = field(default_factory=dict)
     """What went wrong last, by the thing that it went wrong with."""
-    billed: dict[str, Decimal] = field(default_factory=dict)
-    """The clouds' own figures, by id."""
+    bills: dict[str, Mapping[str, Decimal]] = field(default_factory=dict)
+    """Each cloud's own figures, by id."""
 
     @property
     def left_s(self) -> float:
@@ -85,9 +90,20 @@ class Thing:
     item: Item | None
 
 
-def teardown(run: str, ledger_address: str, *, on_line: Tell = quiet, settle_timeout_s: float = 120) -> Receipt:
-    """End all that the run has anywhere; the receipt says what is proven. Calling it again goes on."""
-    work = Work(run, Ledger(ledger_address), on_line, time.monotonic() + settle_timeout_s)
+def teardown(
+    run: str,
+    ledger_address: str,
+    *,
+    on_line: Tell = quiet,
+    settle_timeout_s: float = 120,
+    burned: str = "",
+    foreign: bool = False,
+) -> Receipt:
+    """End all that the run has anywhere; the receipt says what is proven. Calling it again goes on.
+
+    `burned`: why its nodes were of no use, where they were not.
+    """
+    work = Work(run, Ledger(ledger_address), on_line, time.monotonic() + settle_timeout_s, foreign=foreign)
     _record(work, partial(work.ledger.fence, run))
     _end_processes(orphans.orphans(work.events, run), on_line)
     play_money = []
@@ -98,11 +114,12 @@ def teardown(run: str, ledger_address: str, *, on_line: Tell = quiet, settle_tim
             _clear(work, found)
         except Exception as error:
             work.doubts[name] = f"cloud {name}: {error}"
+    _record(work, partial(_account_for, work, burned))
     _record(work, partial(budget.close, work.ledger, run, "torn down"))
     written = receipt.build(
         work.events,
         run,
-        cloud_usd=work.billed,
+        cloud_usd={id: usd for bill in work.bills.values() for id, usd in bill.items()},
         simulated=bool(play_money) and all(play_money),
         unproven=[f"{doubt}; megatok down {run} goes on" for doubt in work.doubts.values()],
         ledger=work.ledger,
@@ -158,41 +175,68 @@ def _names(events: Iterable[Event]) -> tuple[str, ...]:
 def _clear(work: Work, where: Cloud) -> bool:
     """Round after round until two listings show nothing; False where time is over before that."""
     while True:
-        with ThreadPoolExecutor(WORKERS) as pool:
-            ended = list(pool.map(lambda thing: _end(work, where, thing), _unsettled(work, where)))
-        if _absent_twice(work, where) and all(ended):
+        ended = [_ended(work, where, batch) for batch in _batches(work, where)]
+        if all(ended) and _absent_twice(work, where):
             break
         if LEDGER in work.doubts or not work.left_s:
             return False
         time.sleep(PAUSE_S)
     _release(work, where)
-    work.billed |= _ask(work, partial(where.billed_usd, work.run))
+    _read_bill(work, where)
     return True
 
 
-def _unsettled(work: Work, where: Cloud) -> tuple[Thing, ...]:
-    """All that is wanted gone, and still stands or is not yet paid.
+def _read_bill(work: Work, where: Cloud) -> None:
+    work.bills[where.name] = _ask(work, partial(where.billed_usd, work.run))
+
+
+def _batches(work: Work, where: Cloud) -> tuple[Sequence[Thing], ...]:
+    """All that is wanted gone, and still stands or is not yet paid; what holds others first.
 
     What an attempt made without the ledger's knowledge is committed; what no attempt knows is only settled.
     """
-    work.billed |= _ask(work, partial(where.billed_usd, work.run))
+    _read_bill(work, where)
     made = _made(work, where)
-    listed = {one.id: one.resource for one in _ask(work, partial(where.inventory, work.run))}
+    listed = {one.id: one.resource for one in _listed(work, where)}
     ids = _all(work, where, listed) if work.only is None else {x.id: x for x in work.only if x.cloud == where.name}
     settled = account(work.events, work.run).settled
     wanted = [one for one in ids.values() if one.id in listed or key(one) not in settled]
-    return tuple(_known(work, where, resource, made.get(key(resource), (resource, ""))[1]) for resource in wanted)
+    with ThreadPoolExecutor(WORKERS) as pool:
+        things = pool.map(lambda one: _known(work, where, one, made.get(key(one), (one, ""))[1]), wanted)
+        return in_order(where, list(things), lambda thing: thing.resource.kind)
+
+
+def _listed(work: Work, where: Cloud) -> tuple[Item, ...]:
+    """What bears the run's tag. A run of the same name in another ledger is somebody else's: told, and left alone."""
+    found = _ask(work, partial(where.inventory, work.run))
+    if work.foreign or work.only is not None:
+        return found
+    mark = ledger_mark(work.ledger.address)
+    for one in found:
+        if one.ledger not in ("", mark):
+            work.doubts[one.id] = (
+                f"{one.resource.kind} {one.id} ({one.name}) bears this run's name and is accounted in another ledger "
+                f"({one.ledger}): left alone; if it is yours, end it with megatok audit --fix {one.id}"
+            )
+    return tuple(one for one in found if one.ledger in ("", mark))
 
 
 def _all(work: Work, where: Cloud, listed: dict[str, Resource]) -> dict[str, Resource]:
     """Listed, found under an open token, known to the ledger, or charged for; by id."""
     ids = {resource.id: resource for resource, _ in _made(work, where).values()} | listed
     for token in _open(work, where):
-        ids |= {one.id: one.resource for one in _ask(work, partial(where.find, token))}
-    for id in work.billed.keys() - ids.keys():
-        if found := _ask(work, partial(where.read, Resource(cloud=where.name, region="", kind="", id=id))):
-            ids[id] = found.resource
+        ids |= {one.id: one.resource for one in _found(work, where, token)}
+    for id in work.bills[where.name].keys() - ids.keys():
+        unnamed = Resource(cloud=where.name, region="", kind="", id=id)
+        found = _ask(work, partial(where.read, unnamed))
+        if found is None or work.foreign or found.ledger in ("", ledger_mark(work.ledger.address)):
+            ids[id] = found.resource if found else unnamed.model_copy(update={"kind": "charge"})
     return ids
+
+
+def _found(work: Work, where: Cloud, token: str) -> tuple[Machine, ...]:
+    mark = ledger_mark(work.ledger.address)
+    return tuple(one for one in _ask(work, partial(where.find, token)) if work.foreign or one.ledger in ("", mark))
 
 
 def _known(work: Work, where: Cloud, resource: Resource, token: str) -> Thing:
@@ -204,49 +248,60 @@ def _known(work: Work, where: Cloud, resource: Resource, token: str) -> Thing:
     return Thing(resource, token, item)
 
 
-def _end(work: Work, where: Cloud, thing: Thing) -> bool:
-    """Delete it, see it gone, settle it; False where that failed."""
+def _ended(work: Work, where: Cloud, things: Sequence[Thing]) -> bool:
+    """Delete them side by side, see each gone, settle it; False where one would not go."""
+    with ThreadPoolExecutor(WORKERS) as pool:
+        gone = list(pool.map(lambda thing: _gone(work, where, thing), things))
+    _read_bill(work, where)
+    for thing, last in zip(things, gone):
+        if last:
+            usd = _settle(work, where, thing, last.item)
+            work.tell(f"{thing.resource.name or thing.resource.kind} ({thing.resource.id}) is gone: ${usd}")
+    return all(gone)
+
+
+@dataclass(frozen=True)
+class Gone:
+    """As the cloud last knew it; None where it has forgotten it."""
+
+    item: Item | None
+
+
+def _gone(work: Work, where: Cloud, thing: Thing) -> Gone | None:
+    """Its end, seen; None where it is not, with the reason among the doubts."""
     id, name = thing.resource.id, thing.resource.name
     try:
-        _ask(work, partial(where.delete, thing.resource))
-        last = _gone(work, where, thing.resource)
-        usd = _settle(work, where, thing, last)
+        last = see_gone(where, thing.resource, min(work.left_s, ROUND_S))
     except Exception as error:
         work.doubts[id] = f"{thing.resource.kind} {id} ({name}): {error}"
         work.tell(work.doubts[id])
-        return False
+        return None
     work.doubts.pop(id, None)
-    work.tell(f"{name} ({id}) is gone: ${usd}")
-    return True
-
-
-def _gone(work: Work, where: Cloud, resource: Resource) -> Item | None:
-    """The thing as the cloud last knew it; None where it has forgotten it."""
-
-    def ended() -> tuple[Item | None] | None:
-        now = where.read(resource)
-        return (now,) if now is None or now.state == "terminated" else None
-
-    found = until(lambda: _ask(work, ended), work.left_s)
-    if found is None:
-        raise NotYetTerminated("it was told to end, and still stands")
-    return found[0]
+    return Gone(last)
 
 
 def _settle(work: Work, where: Cloud, thing: Thing, last: Item | None) -> Decimal:
     """Put on record what it cost by the cloud's own times; where these are lost, by its bill, else at the worst."""
-    item = last or thing.item
+    item, id = last or thing.item, thing.resource.id
+    now = _ask(work, where.now)
     began = item.started_at if item else None
-    ended = (last.ended_at if last else None) or _ask(work, where.now)
-    if not where.capabilities.billed or (last and not began):
-        usd = Decimal(0)  # owned, or never up
-    elif item and began:
-        usd = cost_usd(item.usd_per_hour, began, max(began, ended), where.capabilities.billing_step_s)
-    else:
+    ended = (last.ended_at if last else None) or now
+    usd = price(where, thing.item, last, work.bills[where.name].get(id), now)
+    if usd is None:
         token = account(work.events, work.run).tokens.get(thing.token)
-        usd = work.billed.get(thing.resource.id, token.held_usd if token else Decimal(0))
+        usd = token.held_usd if token else Decimal(0)
     _record(work, partial(budget.settle, work.ledger, work.run, thing.token, thing.resource, usd, began, ended))
     return usd
+
+
+def _account_for(work: Work, burned: str) -> None:
+    """Nothing that was paid stays outside of budgets: a run that the ledger had lost is opened with what it cost."""
+    now = account(work.events, work.run)
+    if now.settled_usd and not now.budget_usd:
+        work.ledger.open(work.run, now.settled_usd, "found by its tags; its budget is what it cost", owner())
+    for name, token in now.tokens.items() if burned else ():
+        if token.committed and not token.released:
+            budget.release(work.ledger, work.run, name, burned)
 
 
 def _absent_twice(work: Work, where: Cloud) -> bool:
@@ -255,12 +310,12 @@ def _absent_twice(work: Work, where: Cloud) -> bool:
     for listing in range(receipt.SIGHTINGS):
         time.sleep(apart_s if listing else 0)
         asked_at = _ask(work, where.now)
-        listed = {one.id for one in _ask(work, partial(where.inventory, work.run))}
+        listed = {one.id for one in _listed(work, where)}
         absent = tuple(resource for resource, _ in _made(work, where).values() if resource.id not in listed)
         if absent:
             _record(work, partial(budget.sighting, work.ledger, work.run, absent, asked_at))
         left = listed if work.only is None else listed & {one.id for one in work.only}
-        if left or any(_ask(work, partial(where.find, token)) for token in _open(work, where)):
+        if left or any(_found(work, where, token) for token in _open(work, where)):
             return False
     return True
 

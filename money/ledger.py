@@ -7,13 +7,14 @@ import socket
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 
 from money.account import Account
 from money.books import Books
 from money.chain import Chain, digest
 from money.store import Store, store
+from spec.clock import now
 from spec.errors import MegatokError, RecipeError
 from spec.ledger import Event, EventKind, Resource, Scope
 from spec.receipt import Receipt
@@ -44,14 +45,10 @@ Decide = Callable[[Books], Draft | None]
 asked again."""
 
 
-def utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 class Ledger:
     """One ledger, by address. Safe to share between threads; other processes have a handle of their own."""
 
-    def __init__(self, address: str, *, clock: Callable[[], datetime] = utc_now, where: Store | None = None) -> None:
+    def __init__(self, address: str, *, clock: Callable[[], datetime] = now, where: Store | None = None) -> None:
         self.address = address
         self.clock = clock
         self._store = where or store(address)

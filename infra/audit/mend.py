@@ -39,7 +39,7 @@ def mend(report: Report, names: Sequence[str], owned: Owned, tell: Tell) -> tupl
     work = Mended()
     _adopt(work, report, names)
     runs = _whole_runs(report, names)
-    _each(runs, lambda run: _end_run(work, report, run, tell))
+    _each(runs, lambda run: _end_run(work, report, run, tell, foreign=run in names))
     single = _singles(report, names, runs)
     _each(single, lambda run: _end_things(work, report.address, run, single[run], tell))
     after = audit(report.address, owned)
@@ -98,8 +98,8 @@ def _singles(report: Report, names: Sequence[str], whole: Sequence[str]) -> Mapp
     return found
 
 
-def _end_run(work: Mended, report: Report, run: str, tell: Tell) -> None:
-    receipt = teardown(run, report.address, on_line=tell, settle_timeout_s=LIMIT_S)
+def _end_run(work: Mended, report: Report, run: str, tell: Tell, *, foreign: bool = False) -> None:
+    receipt = teardown(run, report.address, on_line=tell, settle_timeout_s=LIMIT_S, foreign=foreign)
     for one in report.findings:
         if one.item.run == run:
             work.done[one.item.id] = "deleted, proven gone" if receipt.proven else "NOT proven gone"

@@ -13,6 +13,9 @@ from spec.errors import MegatokError, RecipeError
 _NAMED = re.compile(r"\berror: (?:an unhandled error occurred: )?([A-Z]\w+): (.+)")
 _CHECKED = re.compile(r"\berror: \S+ resource '.+?': property (\S+) value .* has a problem: (.+)")
 _ANY = re.compile(r"\berror: (.+)")
+_COUNTED = re.compile(r"\d+ errors? occurred:")
+"""Said before a list, one line each, that begins with a star."""
+_LISTED = re.compile(r"^\s*\* (.+)", re.MULTILINE)
 _EMPTY = {"update failed", "preview failed", "Resource monitor has terminated, shutting down"}
 """What the engine says beside the reason."""
 SHOWN = 3
@@ -65,7 +68,8 @@ def _other(text: str, stack: str) -> MegatokError:
     wrong = list(dict.fromkeys(f"{name}: {why}" for name, why in _CHECKED.findall(text)))
     if wrong:
         return RecipeError(f"stack {stack}: {_joined(wrong)}")
-    said = [line.strip() for line in _ANY.findall(text) if line.strip() not in _EMPTY]
+    lines = (line.strip() for line in (*_ANY.findall(text), *_LISTED.findall(text)))
+    said = [line for line in lines if line not in _EMPTY and not _COUNTED.search(line)]
     kind = RecipeError if any("missing configuration" in line for line in said) else MegatokError
     return kind(f"stack {stack}: {_joined(list(dict.fromkeys(said))) or text.strip()[-500:]}")
 

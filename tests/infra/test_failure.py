@@ -95,6 +95,11 @@ def test_what_the_plug_in_said_counts_more_than_its_end() -> None:
     assert type(told(nodes("NoCapacity: full") + "    error: Detected that /x exited prematurely.\n")) is NoCapacity
 
 
+def test_a_list_of_reasons_is_told_and_not_only_counted() -> None:
+    error = told(err="error: 2 errors occurred:\n    \t* could not load plugin\n    \t* connection refused\n")
+    assert str(error) == "stack s: could not load plugin; connection refused"
+
+
 @pytest.mark.parametrize("text", ["", "panic: something"])
 def test_anything_else_is_passed_on(text: str) -> None:
     error = told(err=text)
