@@ -11,6 +11,7 @@ from campaign.folder import RunFolder, folders
 from infra import stack
 from infra.cloud import Machine
 from infra.clouds import CLOUDS, cloud
+from infra.provider.switches import Armed, look
 from money.account import Account
 from money.books import Books
 from money.ledger import Ledger
@@ -67,7 +68,7 @@ def open_runs() -> tuple[Standing, ...]:
     machines, notes = _machines()
     unsettled = (run for run in ledger.runs() if books.account(run).is_open or books.account(run).held)
     names = dict.fromkeys((*unsettled, *stack.stacks(), *machines))
-    return tuple(_standing(name, books.account(name), machines.get(name, []), notes) for name in names)
+    return tuple(_standing(name, ledger, books.account(name), machines.get(name, []), notes) for name in names)
 
 
 def _machines() -> tuple[dict[str, list[Machine]], list[str]]:
@@ -86,7 +87,7 @@ def _machines() -> tuple[dict[str, list[Machine]], list[str]]:
     return found, notes
 
 
-def _standing(name: str, money: Account, machines: list[Machine], notes: list[str]) -> Standing:
+def _standing(name: str, ledger: Ledger, money: Account, machines: list[Machine], notes: list[str]) -> Standing:
     folder = RunFolder(name)
     owner = folder.owner()
     inventory = folder.inventory() or stack.inventory(name)
@@ -105,16 +106,18 @@ def _standing(name: str, money: Account, machines: list[Machine], notes: list[st
         budget_usd=f"{money.budget_usd:.4f}",
         expires=_moment(min(ends, default=None)),
         note="; ".join([note, *notes] if note else notes),
-        nodes=tuple(_node_end(one) for one in machines),
+        nodes=tuple(_node_end(one, ledger) for one in machines),
     )
 
 
-def _node_end(machine: Machine) -> NodeEnd:
+def _node_end(machine: Machine, ledger: Ledger) -> NodeEnd:
+    found: Armed = ()
+    note = ""
     try:
-        switches, note = cloud(machine.resource.cloud).switches(machine), ""
+        found = look(cloud(machine.resource.cloud), ledger, machine)
     except MegatokError as error:
-        switches, note = (), str(error)
-    return NodeEnd(machine.run, machine.name, machine.id, _moment(machine.expires_at), switches, note)
+        note = str(error)
+    return NodeEnd(machine.run, machine.name, machine.id, _moment(machine.expires_at), found, note)
 
 
 def _moment(at: datetime | None) -> str:

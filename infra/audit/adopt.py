@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
-from functools import partial
 
-from infra.audit.look import PATIENCE_S
 from infra.cloud import Cloud, Item, Machine
-from infra.provider.job import patiently
+from infra.provider.switches import look
 from money import budget
 from money.account import account
 from money.ledger import Ledger
@@ -64,7 +62,7 @@ def _bind(
 
 
 def _arm(ledger: Ledger, where: Cloud, token: str, machine: Machine) -> None:
-    for switch in patiently(partial(where.switches, machine), PATIENCE_S):
+    for switch in look(where, ledger, machine):
         if switch.armed:
             budget.armed(ledger, machine.run, token, switch.kind, (machine.resource,), switch.fires_at)
 

@@ -75,7 +75,7 @@ def _rearmed(job: Job, token: str, node: Node, end: datetime) -> Node | None:
     machine = job.machine(node, token)
     if not isinstance(machine, Machine) or machine.expires_at is None or abs(machine.expires_at - end) > CLOSE:
         return None
-    now = switches.look(job, machine)
+    now = switches.look(job.cloud, job.ledger, machine)
     was = {switch.kind for switch in node.switches if switch.armed}
     timed = [switch for switch in now if switch.kind in ("native", "guest") and (switch.armed or switch.kind in was)]
     if any(not one.armed or (one.fires_at and abs(one.fires_at - end) > CLOSE) for one in timed):

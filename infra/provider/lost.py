@@ -44,6 +44,6 @@ def _refuse(job: Job, items: tuple[Item, ...]) -> None:
         more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
         raise TeardownUnproven(
             f"{', '.join(named[:SHOWN])}{more} on {job.cloud.name}: billed and tagged for the ledger "
-            f"{job.inputs.ledger}, which does not know it, so it was lost or cut, and no budget counts it; look with "
-            "megatok audit, end with megatok down RUN, then try again"
+            f"{job.inputs.ledger}, which does not know it, so it was lost or cut, and no budget counts it; "
+            "megatok audit --fix puts it on record, megatok down RUN ends it; then try again"
         )
