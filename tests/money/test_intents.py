@@ -3,7 +3,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 
@@ -19,8 +18,8 @@ MACHINE = Resource(cloud="local", region="here", kind="machine", id="m")
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
-    ledger = Ledger(tmp_path.as_uri())
+def ledger(address: str) -> Ledger:
+    ledger = Ledger(address)
     ledger.open(RUN, Decimal(10))
     return ledger
 
