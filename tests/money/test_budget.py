@@ -135,6 +135,14 @@ def test_a_release_frees_all_where_nothing_was_made(ledger: Ledger) -> None:
     assert spend(ledger) == dollars(0, 0, 10)
 
 
+def test_a_create_that_failed_costs_nothing_and_its_reservation_is_released(ledger: Ledger) -> None:
+    """Reported in public as skypilot-org/skypilot#1751: failed creates were shown as costs."""
+    begin(ledger, "4")
+    budget.release(ledger, RUN, TOKEN, "quota exceeded, nothing stands")
+    assert budget.spend(ledger.events(), RUN) == Spend(*dollars(10, 0, 0, 10))
+    assert [(event.kind, event.note) for event in ledger.events()][-1] == ("release", "quota exceeded, nothing stands")
+
+
 def test_a_release_frees_nothing_of_what_still_stands(ledger: Ledger) -> None:
     begin(ledger, "4")
     budget.commit(ledger, RUN, TOKEN, (machine("a"),), NOON)
