@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -10,6 +10,9 @@ from decimal import Decimal
 from money.account import ZERO, Account, Token
 from money.periods import UNITS, Unit, period
 from spec.ledger import Event
+
+Span = tuple[str, str, Decimal]
+"""First and last period in which money that is set aside counts."""
 
 
 @dataclass
@@ -25,24 +28,21 @@ class Purse:
     holding: dict[str, Account] = field(default_factory=dict)
     """Its runs that hold money, by name."""
 
-    def used_usd(self, name: str, unit: Unit, now: datetime, besides: Token | None = None) -> Decimal:
-        """What the period costs at most, without what the token `besides` holds."""
-        held = (
-            token.held_usd
-            for token in self._held()
-            if token is not besides and period(token.since, unit) <= name <= period(max(token.until, now), unit)
-        )
-        return sum(held, self.spent.get(name, ZERO))
+    def used_usd(self, name: str, unit: Unit, now: datetime) -> Decimal:
+        """What the period costs at most."""
+        return self._used_usd(name, self._spans(unit, now, None))
 
-    def fullest(self, unit: Unit, since: datetime, until: datetime, now: datetime, besides: Token | None = None) -> str:
-        """The period from `since` to `until` in which most is used.
+    def fullest(
+        self, unit: Unit, since: datetime, until: datetime, now: datetime, besides: Token | None = None
+    ) -> tuple[str, Decimal]:
+        """The period from `since` to `until` in which most is used, and how much, without what `besides` holds.
 
         Money in use grows only where something begins or was spent, so that the rest need not be looked at.
         """
-        first, last = period(since, unit), period(until, unit)
-        begins = {first, *self.spent, *(period(token.since, unit) for token in self._held())}
+        first, last, spans = period(since, unit), period(until, unit), self._spans(unit, now, besides)
+        begins = {first, *self.spent, *(start for start, _, _ in spans)}
         names = (name for name in begins if len(name) == UNITS[unit] and first <= name <= last)
-        return max(names, key=lambda name: self.used_usd(name, unit, now, besides))
+        return max(((name, self._used_usd(name, spans)) for name in names), key=lambda found: found[1])
 
     def add(self, spent: Iterable[tuple[str, Decimal]]) -> None:
         for name, usd in spent:
@@ -53,8 +53,16 @@ class Purse:
         if account.held:
             self.holding[run] = account
 
-    def _held(self) -> Iterator[Token]:
-        return (token for account in self.holding.values() for token in account.held.values())
+    def _spans(self, unit: Unit, now: datetime, besides: Token | None) -> list[Span]:
+        held = (token for account in self.holding.values() for token in account.held.values())
+        return [
+            (period(token.since, unit), period(max(token.until, now), unit), token.held_usd)
+            for token in held
+            if token is not besides
+        ]
+
+    def _used_usd(self, name: str, spans: list[Span]) -> Decimal:
+        return sum((usd for first, last, usd in spans if first <= name <= last), self.spent.get(name, ZERO))
 
 
 class Books:

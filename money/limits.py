@@ -51,7 +51,7 @@ def free_usd(events: Iterable[Event], owner: str, now: datetime) -> Decimal | No
     """The smaller rest of day and month, below 0 where more is in use; None where nothing limits the owner."""
     purse = Books(events).purse(owner)
     rests = [
-        limit_usd - purse.used_usd(purse.fullest(unit, now, now, now), unit, now)
+        limit_usd - purse.used_usd(period(now, unit), unit, now)
         for unit in UNITS
         if (limit_usd := purse.limits.get(unit)) is not None
     ]
@@ -78,8 +78,7 @@ def check_fits(
         limit_usd = purse.limits.get(unit)
         if limit_usd is None or not usd:
             continue
-        name = purse.fullest(unit, min(since, now), max(until, now), now, before)
-        used_usd = purse.used_usd(name, unit, now, before)
+        name, used_usd = purse.fullest(unit, min(since, now), max(until, now), now, before)
         if used_usd + usd > limit_usd:
             raise OverBudget(_refusal(purse, owner, token, usd, f"{unit} {name}", limit_usd, used_usd, name))
 

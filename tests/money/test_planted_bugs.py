@@ -67,17 +67,12 @@ def reserve_takes_the_smaller(patch: Patch) -> None:
 
 
 def reserve_counts_only_today(patch: Patch) -> None:
-    def used_usd(
-        self: Purse, name: str, unit: Any, now: Any, besides: Any = None, right: Any = Purse.used_usd
-    ) -> Decimal:
-        """What is held counts in the period in which it began, not up to its end."""
-        for token in self._held():
-            token.extensions = {token.since: token.worst_usd - token.reserved_usd}
-            token.reserved_until = token.since
-        found: Decimal = right(self, name, unit, now, besides)
-        return found
+    """What is held counts in the period in which it began, not up to its end."""
 
-    patch.setattr(Purse, "used_usd", used_usd)
+    def spans(self: Purse, unit: Any, now: Any, besides: Any, right: Any = Purse._spans) -> list[Any]:
+        return [(first, first, usd) for first, _, usd in right(self, unit, now, besides)]
+
+    patch.setattr(Purse, "_spans", spans)
 
 
 def intent_is_not_written(patch: Patch) -> None:
