@@ -77,7 +77,7 @@ class Stage:
             if found := re.match(r"(\S+ \S+) INFO DELETE /v1/nodes/(\S+)", line):
                 asked.setdefault(found[2], datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S,%f").astimezone().timestamp())
         ends = {id: end for id, (_, end) in self.chain.bills().items() if end is not None}
-        return max((ends[id] - at for id, at in asked.items() if id in ends), default=0.0)
+        return max((ends[id] - at for id, at in asked.items() if at < ends.get(id, 0)), default=0.0)
 
     def end(self) -> None:
         self.chain.end()

@@ -18,6 +18,7 @@ from infra.provider.fees import settle_fees
 from infra.provider.job import Job, Owner, patiently
 from infra.provider.salvage import place, refuse_foreign, salvage
 from infra.provider.state import unknown
+from infra.provider.stoppable import created
 from infra.provider.switches import Armed, armed, refuse_unarmable
 from money import budget, intents
 from plan.price import Tariff
@@ -78,7 +79,7 @@ def _rent(job: Job, owner: Owner, token: str, offer: Offer, tariff: Tariff) -> M
     what = f"{job.cloud.name} {offer.region} {offer.node_type} for {life_s:g} s"
     budget.intent(job.ledger, run, owner.epoch, token, what, named)
     try:
-        machines = job.cloud.create(_request(job, token, offer, life_s))
+        machines = created(job, owner, _request(job, token, offer, life_s))
         refuse_foreign(job, machines)
     except MegatokError as error:
         machines = salvage(job, token, lags=not isinstance(error, NoCapacity))

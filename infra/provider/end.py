@@ -48,11 +48,19 @@ def beside(job: Job, token: str) -> tuple[Item, ...]:
     made = dict.fromkeys(
         one for event in events if (event.kind, event.token) == ("commit", token) for one in event.resources
     )
-    for resource in made:
+    for resource in made or _charged(job):
         if resource.cloud == job.cloud.name and key(resource) not in {*found, *settled}:
             item = patiently(partial(job.cloud.read, resource))
-            found |= {key(resource): item} if item else {}
+            ours = item and item.token == token and key(item.resource) not in settled
+            found |= {key(item.resource): item} if item and ours else {}
     return tuple(found.values())
+
+
+def _charged(job: Job) -> tuple[Resource, ...]:
+    """What the cloud bills to the run: an attempt whose maker died may have made what has ended by itself since, which
+    no listing shows and no line of ours names."""
+    billed = patiently(partial(job.cloud.billed_usd, job.inputs.run))
+    return tuple(Resource(cloud=job.cloud.name, region="", kind="machine", id=id, name="") for id in billed)
 
 
 def in_order(cloud: Cloud, things: Iterable[T], kind: Callable[[T], str]) -> tuple[Sequence[T], ...]:

@@ -39,6 +39,7 @@ class MemoryCloud:
         self.dumb: MegatokError | None = None
         """What `find` raises."""
         self.arms = True
+        self.bills = False
         self.makes: Callable[[str], bool] = lambda _: True
         """Which names come into being."""
         self._ids = itertools.count(1)
@@ -83,7 +84,7 @@ class MemoryCloud:
         return tuple(one for one in self.machines.values() if one.state != "terminated" and run in (None, one.run))
 
     def billed_usd(self, run: str) -> Mapping[str, Decimal]:
-        return {}
+        return {one.id: Decimal(0) for one in self.machines.values() if self.bills and one.run == run}
 
     def extend(self, id: str, expires_at: datetime) -> datetime:
         self.machines[id] = replace(self.machines[id], expires_at=expires_at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,11 +12,13 @@ from typing import Any
 
 import pytest
 
+from infra.cloud import CreateRequest
 from infra.clouds import CLOUDS
 from infra.engine.wire import UNKNOWN, Difference, PartialCreate
 from infra.provider import job as jobs
 from infra.provider import switches
 from infra.provider.group import NodeGroups
+from infra.provider.job import until
 from money.budget import spend
 from money.ledger import Ledger
 from spec.errors import (
@@ -247,6 +250,32 @@ def test_a_node_that_ended_by_itself_is_paid_and_made_anew(groups: NodeGroups, c
     assert make(NodeGroups(), budget_usd="1.1")[0] == "r-0-a2"
     now = spend(Ledger(ledger_address()).events(RUN), RUN)
     assert (now.reserved_usd, now.settled_usd) == (Decimal(1), Decimal("0.033334"))
+
+
+def test_what_an_orphan_made_and_nobody_saw_end_is_paid(groups: NodeGroups, cloud: MemoryCloud) -> None:
+    """Its maker died between the cloud's answer and the commit; its life is over when somebody looks."""
+    cloud.bills = True
+    cloud.after = lambda _: sys.exit()
+    with pytest.raises(SystemExit):
+        make(groups)
+    cloud.after = lambda _: None
+    cloud.delete(cloud.machines["i-1"].resource)
+    assert make(NodeGroups())[0] == "r-0-a2"
+    assert spend(Ledger(ledger_address()).events(RUN), RUN).settled_usd == Decimal("0.033334")
+
+
+def test_a_stop_ends_what_is_being_made(groups: NodeGroups, cloud: MemoryCloud) -> None:
+    def slowly(request: CreateRequest) -> None:
+        groups.cancel()
+        assert until(lambda: cloud.find(request.token) == () or None, 10)
+        raise NoCapacity("it was ended while it was made")
+
+    cloud.prices["far"] = "1.00"
+    cloud.after = slowly
+    with pytest.raises(Interrupted):
+        make(groups)
+    assert not cloud.inventory()
+    assert spend(Ledger(ledger_address()).events(RUN), RUN).reserved_usd == 0
 
 
 def test_a_refused_delete_is_repeated(groups: NodeGroups, cloud: MemoryCloud, monkeypatch: pytest.MonkeyPatch) -> None:
