@@ -96,6 +96,8 @@ def _standing(name: str, ledger: Ledger, money: Account, machines: list[Machine]
     phase = folder.last_line() if owner else "no runner"
     over = bool(ends) and min(ends) < clock.now()
     note = "lifetime is over; settle with: megatok down " + name if over and not machines else ""
+    if machines and not money.budget_usd:
+        note = "the ledger does not know it; see: megatok audit"
     return Standing(
         run=name,
         phase=phase,

@@ -48,14 +48,14 @@ def _runs(found: Sequence[Standing]) -> str:
 
 def _nodes(nodes: Sequence[NodeEnd]) -> str:
     """What ends each when nobody does."""
-    rows = [
-        (node.name, node.id, node.expires or "never", "; ".join(map(_switch, node.switches)) or node.note or "none")
-        for node in nodes
-    ]
+    rows = [(node.name, node.id, node.expires or "never", node.note or _switches(node.switches)) for node in nodes]
     return columns(rows, ("node", "id", "expires", "dead-man switches")) if rows else ""
 
 
-def _switch(one: Switch) -> str:
-    if not one.armed:
-        return f"{one.kind} NOT armed" + (f" ({one.note})" if one.note else "")
-    return f"{one.kind} armed" + (f" for {one.fires_at:%H:%M:%SZ}" if one.fires_at else "")
+def _switches(found: Sequence[Switch]) -> str:
+    """`native armed for 03:30:27Z; not armed: guest, reaper`."""
+    armed = [
+        f"{one.kind} armed" + (f" for {one.fires_at:%H:%M:%SZ}" if one.fires_at else "") for one in found if one.armed
+    ]
+    others = ", ".join(one.kind for one in found if not one.armed and one.kind != "none")
+    return "; ".join([*armed, f"not armed: {others}"] if others else armed) or "none"
