@@ -13,8 +13,11 @@ import time
 from pathlib import Path
 from typing import IO
 
-from localcloud.node import write
-from localcloud.server import Server, Service
+from localcloud.calls import Service
+from localcloud.faults import Faults
+from localcloud.fleet import Fleet
+from localcloud.server import Server
+from localcloud.thing import write
 
 LOCK_WAIT_S = 2.0  # who looks whether a cloud is alive holds the lock for a moment
 
@@ -55,7 +58,9 @@ def locked(lock: IO[str]) -> bool:
 def serve(home: Path, idle_s: float) -> None:
     """Tell where the cloud listens, serve, and take that back."""
     token = secrets.token_urlsafe(24)
-    server = Server(Service(home, token), idle_s)
+    faults = Faults(home / "faults.json")
+    fleet = Fleet(home, faults)
+    server = Server(Service(token, account(home), faults, fleet, home / "meter.jsonl"), idle_s)
     endpoint = home / "endpoint.json"
     url = f"http://127.0.0.1:{server.server_address[1]}"
     write(endpoint, json.dumps({"url": url, "token": token, "pid": os.getpid()}))
@@ -63,6 +68,14 @@ def serve(home: Path, idle_s: float) -> None:
         server.serve()
     finally:
         endpoint.unlink(missing_ok=True)
+
+
+def account(home: Path) -> str:
+    """This cloud's name for good, whichever folder it lies in and however often it is started."""
+    path = home / "account"
+    if not path.exists():
+        write(path, f"local-{secrets.token_hex(8)}")
+    return path.read_text()
 
 
 if __name__ == "__main__":

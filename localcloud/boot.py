@@ -13,6 +13,7 @@ import json
 import os
 import pwd
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -23,8 +24,10 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from localcloud import supervisor
-from localcloud.node import Node, write
+from localcloud.meter import opened
+from localcloud.node import Node
 from localcloud.ports import Block
+from localcloud.thing import write
 
 USER = pwd.getpwuid(os.getuid())
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
@@ -68,6 +71,13 @@ LOGIN = (
 )
 
 
+POWEROFF = """\
+#!/bin/sh
+# Powers this node off: its supervisor looks for the file.
+: >{folder}/poweroff
+"""
+
+
 def layout(node: Node, folder: Path) -> None:
     """All files that the node needs before it can start. `node.host_key` is what clients are told."""
     (folder / "home").mkdir(mode=0o700)
@@ -83,6 +93,10 @@ def layout(node: Node, folder: Path) -> None:
     write(folder / "host_key", private.decode())
     write(folder / "authorized_keys", node.public_key.strip() + "\n")
     write(folder / "sshd_config", config(node, folder))
+    write(folder / "user_data", node.user_data)
+    (folder / "bin").mkdir(mode=0o700)
+    write(folder / "bin" / "poweroff", POWEROFF.format(folder=shlex.quote(str(folder))))
+    (folder / "bin" / "poweroff").chmod(0o700)
     if "spot_notice" in node.quirks:
         write(folder / "home" / "SPOT-NOTICE", f"this node ends {node.quirks['spot_notice']} s after it came up\n")
 
@@ -113,9 +127,11 @@ def quoted(value: str) -> str:
 def environment(node: Node, folder: Path) -> dict[str, str]:
     """What a session on the node finds."""
     passed = {key: value for key, value in os.environ.items() if PASSED_ON.fullmatch(key) and "\n" not in value}
+    path = passed.get("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
     return {
-        "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
         **passed,
+        "PATH": f"{folder / 'bin'}:{path}",  # before this machine's own poweroff
+        "LOCALCLOUD_METADATA": str(folder / "metadata"),
         "HOME": str(folder / "home"),
         "TMPDIR": str(temporary(node.id)),
         "USER": USER.pw_name,
@@ -162,11 +178,12 @@ def start(node: Node, folder: Path, meter: Path, block: Block) -> subprocess.Pop
     plan = {
         "id": node.id,
         "meter": str(meter),
-        "start": {"id": node.id, "name": node.name, "tags": node.tags, "usd_per_hour": node.usd_per_hour},
+        "start": opened(node),
         "server": [*server, str(folder / "sshd_config")],
         "env": environment(node, folder) | {"PYTHONPATH": str(Path(__file__).parent.parent)},
         "ssh_port": node.ssh_port,
         "silent": "ssh_silent" in quirks,
+        "expires": "native_dead" not in quirks,
         "dies_after_s": quirks.get("spot_notice", quirks.get("die")),
         "dies_of": dies_of,
     }

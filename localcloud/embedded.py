@@ -18,7 +18,7 @@ from pathlib import Path
 
 import asyncssh
 
-from localcloud.node import write
+from localcloud.thing import write
 
 Process = asyncssh.SSHServerProcess[bytes]
 CHUNK = 1 << 16

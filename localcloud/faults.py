@@ -18,13 +18,22 @@ from localcloud.refusal import Refusal
 FAULTS = {
     "no_capacity": "create refused",
     "quota": "create refused",
-    "throttled": "any call refused (match call: offers, create, list, read, delete, expiry, bill)",
+    "throttled": "any call refused",
+    "unreachable": "the connection of any call is dropped without an answer, nothing done; for `seconds`, or `times`",
+    "clock_skew": "as long as the rule stands, the cloud's clock and all times that it tells are `seconds` off",
+    "price_stale": "offers tell prices of `seconds` ago (0: a year)",
+    "price_foreign": "offers tell prices in EUR",
+    "price_unknown": "offers tell no price",
+    "dearer": "as long as the rule stands, offers tell ten times the price, and from then on creates cost it",
     "create_slow": "each create takes `seconds` more",
     "create_timeout": "the machine is made; the connection drops after `seconds` without an answer",
     "create_garbage": "the machine is made; the answer is not JSON",
     "delete_refused": "delete answers in_use",
+    "delete_lost": "delete answers 202, and nothing happens",
+    "disk_stuck": "delete of a disk answers in_use, though its machine has gone",
     "ssh_silent": "the node accepts TCP and says nothing",
     "host_key_changed": "the node shows another host key than the cloud told",
+    "native_dead": "nothing of the cloud ends the node at its expiry",
     "boot_never": "the node stays pending",
     "eventual": "a listing shows what was so `seconds` ago",
     "spot_notice": "the node writes a notice into its home and is ended by itself `seconds` after it came up",
@@ -39,7 +48,7 @@ HOLD_LOOK_S = 0.05  # between two looks whether a call that is held has lost its
 
 @dataclass
 class Rule:
-    """`match` holds glob patterns for region, node_type, token, name, id or call; all of them must fit."""
+    """`match` holds glob patterns for call, region, node_type, token, name, id or kind; all of them must fit."""
 
     fault: str
     times: int | None = 1
@@ -50,10 +59,18 @@ class Rule:
     nth: int = 1
     id: str = field(default_factory=lambda: secrets.token_hex(4))
     seen: int = 0
-    """Calls that have come to `at`."""
+    """Calls that have come to `at`, or were told."""
     holding: bool = False
+    added_at: float = field(default_factory=time.time)
+
+    @property
+    def timed(self) -> bool:
+        """In force for its seconds, not for its times."""
+        return self.fault == "unreachable" and self.seconds > 0
 
     def fits(self, fault: str, subject: Mapping[str, str]) -> bool:
+        if self.timed and time.time() > self.added_at + self.seconds:
+            return False
         return fault == self.fault and all(fnmatch.fnmatch(subject.get(k, ""), v) for k, v in self.match.items())
 
 
@@ -101,11 +118,23 @@ class Faults:
         """The first rule that fits, used up by one; None where all goes well."""
         with self._lock:
             found = next((each for each in self._rules if each.fits(fault, subject)), None)
-            if found and found.times is not None:
+            if found and found.times is not None and not found.timed:
                 found.times -= 1
                 self._rules = [each for each in self._rules if each.times != 0]
                 self._save()
             return found
+
+    def force(self, fault: str, **subject: str) -> Rule | None:
+        """The first rule that fits, and is not used up."""
+        with self._lock:
+            return next((each for each in self._rules if each.fits(fault, subject)), None)
+
+    def tell(self, fault: str, **subject: str) -> None:
+        """Note that what this fault does was told to a caller."""
+        with self._lock:
+            if found := self.force(fault, **subject):
+                found.seen += 1
+                self._save()
 
     def hold(self, at: str, subject: Mapping[str, str], moot: Callable[[], bool] = lambda: False) -> None:
         """Count a call that has come to the point `at`; let it wait there where a rule says so, until it is moot."""

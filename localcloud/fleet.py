@@ -9,20 +9,20 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
-from localcloud import boot, life, ports
+from localcloud import boot, life, ports, prices
+from localcloud.extras import REMEMBERED_S, Extras
 from localcloud.faults import Faults
 from localcloud.meter import Meter
-from localcloud.node import Node, load, matches
+from localcloud.node import Node, load
 from localcloud.offers import Offer, offer
 from localcloud.refusal import Refusal
 from localcloud.supervisor import end_marked, now_s
 
 LIVENESS_S = 1.0  # between two looks at every supervisor
-REMEMBERED_S = 86400.0  # how long a terminated node can still be read
-NODE_FAULTS = ("ssh_silent", "host_key_changed", "boot_never", "eventual", "spot_notice", "die")
+NODE_FAULTS = ("ssh_silent", "host_key_changed", "boot_never", "eventual", "spot_notice", "die", "native_dead")
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,14 @@ class Order:
     node_type: str
     public_key: str
     lifetime_s: float
+    user_data: str = ""
+    max_usd_per_hour: str = "Infinity"
+    """A node that costs more now is not made."""
 
     def subject(self, name: str) -> dict[str, str]:
         """What a fault's `match` is held against."""
-        return {"region": self.region, "node_type": self.node_type, "token": self.token, "name": name}
+        what = {"call": "create", "kind": "machine", "name": name, "token": self.token}
+        return what | {"region": self.region, "node_type": self.node_type}
 
 
 class Fleet:
@@ -54,6 +58,7 @@ class Fleet:
         self._booting: set[str] = set()
         self._supervisors: list[subprocess.Popen[bytes]] = []
         self._looked_at = 0.0
+        self.extras = Extras(self._folder, Meter(self._meter.path))
         self._nodes = {node.id: node for node in map(load, remembered(self._folder))}
         self.tend()
 
@@ -79,21 +84,17 @@ class Fleet:
             raise Refusal("no_capacity", f"{', '.join(order.names)} did not come up; all of the group was ended")
         return group
 
-    def listing(self, token: str, tags: Mapping[str, str | None]) -> list[dict[str, Any]]:
-        """What is not gone, with this token and these tags (None: any value), as far as a listing shows it now."""
+    def all(self) -> list[Node]:
         with self._changed:
-            found = [n for n in self._nodes.values() if token in ("", n.token) and matches(n.tags, tags)]
-            return [seen for node in found if (seen := node.listed_at(now_s()))]
+            return list(self._nodes.values())
 
     def read(self, id: str) -> Node:
         if id not in self._nodes:
             raise Refusal("not_found", f"no node {id!r}")
         return self._nodes[id]
 
-    def subject(self, id: str) -> dict[str, str]:
-        """What a fault's `match` is held against; no more than the id where there is no such node."""
-        node = self._nodes.get(id)
-        return {"id": id} | ({"name": node.name, "region": node.region, "token": node.token} if node else {})
+    def gone(self, id: str) -> bool:
+        return id not in self._nodes or self._nodes[id].ended_at is not None
 
     def end(self, id: str) -> None:
         """Ask for the node's end; ended already is fine."""
@@ -105,13 +106,16 @@ class Fleet:
                 self._changed.notify_all()
         life.stop(self._folder / id)
 
-    def extend(self, id: str, expires_at: float) -> Node:
+    def extend(self, id: str, expires_at: float, tags: Mapping[str, str]) -> Node:
+        """Move the end of a node, and of what came with it."""
         node = self.read(id)
         with self._changed:
             if node.ended_at is not None or node.stopping:
                 raise Refusal("not_found", f"node {id} has ended")
             node.expires_at = expires_at
+            node.tags |= tags
             node.save(self._folder / id)
+        self.extras.extend(node)
         return node
 
     def living(self) -> list[Node]:
@@ -121,6 +125,7 @@ class Fleet:
 
     def tend(self) -> None:
         """Take in what the meter says, and end what outlived its supervisor or its time. To be called all the time."""
+        self.extras.tend()
         with self._changed:
             self._take_in()
             stopping = [node for node in self.living() if node.stopping]
@@ -142,7 +147,10 @@ class Fleet:
         used = sum(n.region == order.region and n.node_type == order.node_type for n in self.living())
         if used + len(order.names) > found.capacity:
             raise Refusal("no_capacity", f"{found.region} has {found.capacity - used} {found.node_type} left")
-        group = [written(order, name, found) for name in order.names]
+        times = prices.factor(self._faults, order.node_type)
+        if found.usd_per_hour * times > Decimal(order.max_usd_per_hour):
+            raise Refusal("no_capacity", f"{order.node_type} costs {found.usd_per_hour * times} USD/h now")
+        group = [written(order, name, found, times) for name in order.names]
         for node in group:
             subject = order.subject(node.name)
             node.quirks = {
@@ -158,7 +166,7 @@ class Fleet:
         """Start the group, unless it is ended while it waits to be."""
         try:
             subject = order.subject(order.names[0])
-            self._faults.hold("accepted", {"call": "create"} | subject, lambda: any(node.stopping for node in group))
+            self._faults.hold("accepted", subject, lambda: any(node.stopping for node in group))
             if slow := self._faults.strike("create_slow", **subject):
                 with self._changed:
                     self._changed.wait_for(lambda: any(node.stopping for node in group), slow.seconds)
@@ -170,6 +178,7 @@ class Fleet:
                 self._booting -= {node.id for node in group}
 
     def _start(self, node: Node) -> None:
+        self.extras.make(node)
         folder = self._folder / node.id
         block = ports.take()
         node.ssh_port = block.ssh_port
@@ -228,8 +237,8 @@ def remembered(nodes: Path) -> list[Path]:
     return [path for path in folders if path not in old]
 
 
-def written(order: Order, name: str, found: Offer) -> Node:
-    """A new node's record."""
+def written(order: Order, name: str, found: Offer, times: Decimal) -> Node:
+    """A new node's record, at `times` the listed price."""
     return Node(
         id=f"n-{secrets.token_hex(6)}",
         name=name,
@@ -239,8 +248,10 @@ def written(order: Order, name: str, found: Offer) -> Node:
         node_type=found.node_type,
         gpu=found.gpu,
         gpus=found.gpus,
-        usd_per_hour=str(found.usd_per_hour),
+        usd_per_hour=str(found.usd_per_hour * times),
         public_key=order.public_key,
+        user_data=order.user_data,
+        extras={kind: str(usd_per_hour * times) for kind, usd_per_hour in found.extras.items()},
         created_at=now_s(),
         expires_at=now_s() + order.lifetime_s,
         user=boot.USER.pw_name,

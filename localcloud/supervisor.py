@@ -20,6 +20,7 @@ PR_SET_CHILD_SUBREAPER = 36
 SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD}
 STOPS = {signal.SIGTERM, signal.SIGINT}
 HEARTBEAT_S = 1.0
+NEVER_S = float("inf")
 STARTING_S = 0.005  # between two looks for the server's pid file
 MARKER = "MEGATOK_NODE"
 
@@ -139,24 +140,37 @@ class Supervisor:
         if self.plan["silent"]:
             self.silent = socket.create_server(("127.0.0.1", self.plan["ssh_port"]), backlog=128)
             return
-        log = os.open(f"{self.folder}/sshd.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        argv = self.plan["server"]
-        self.server = os.posix_spawn(
+        self.server = self.spawn(self.plan["server"], "sshd.log")
+
+    def first_boot(self) -> None:
+        """Run what the order brought along, once, in the node's home."""
+        script = f"{self.folder}/user_data"
+        if os.path.getsize(script):
+            self.spawn(["/bin/sh", "-c", 'cd "$HOME" && exec /bin/sh "$0"', script], "boot.log")
+
+    def spawn(self, argv: list[str], log: str) -> int:
+        """Start a process of the node; its number."""
+        fd = os.open(f"{self.folder}/{log}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        pid = os.posix_spawn(
             argv[0],
             argv,
             self.plan["env"],
-            file_actions=[(os.POSIX_SPAWN_DUP2, log, 1), (os.POSIX_SPAWN_DUP2, log, 2)],
+            file_actions=[(os.POSIX_SPAWN_DUP2, fd, 1), (os.POSIX_SPAWN_DUP2, fd, 2)],
             setsigmask=[],
             setsigdef=SIGNALS,
         )
-        os.close(log)
+        os.close(fd)
+        return pid
 
     def watch(self) -> str:
         """Wait until there is a reason to end, and say which."""
         while True:
             if not self.started_at and (self.silent or os.path.exists(f"{self.folder}/sshd.pid")):
                 self.start_bill()
+                self.first_boot()
             os.utime(f"{self.folder}/lock")
+            if os.path.exists(f"{self.folder}/poweroff"):
+                return "powered off"
             left_s, reason = self.left()
             if left_s <= 0:
                 return reason
@@ -169,7 +183,7 @@ class Supervisor:
 
     def left(self) -> tuple[float, str]:
         """Seconds to live, and what comes then. The expiry is read again each time: it may have been moved."""
-        ends = [(float(slurp(f"{self.folder}/expires_at")), "expired")]
+        ends = [(float(slurp(f"{self.folder}/expires_at")) if self.plan["expires"] else NEVER_S, "expired")]
         if self.started_at and self.plan["dies_after_s"] is not None:
             ends.append((self.started_at + self.plan["dies_after_s"], self.plan["dies_of"]))
         at, reason = min(ends)

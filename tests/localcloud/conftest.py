@@ -145,7 +145,7 @@ class Program:
         self.ask("DELETE", "/v1/faults")
         for node in self.listing():
             self.ask("DELETE", f"/v1/nodes/{node['id']}")
-        until(lambda: self.bill()["running"] == 0)
+        until(lambda: not any(line["ended_at"] is None and line["kind"] == "machine" for line in self.bill()["lines"]))
         self.process.terminate()
         self.process.wait()
 

@@ -133,3 +133,17 @@ def test_capacity_is_limited(program: Program) -> None:
 
 def test_wrong_token_is_denied(program: Program) -> None:
     assert program.ask("GET", "/v1/nodes", token="wrong").status_code == 401
+
+
+def test_clock_is_finer_than_a_second(program: Program) -> None:
+    told = [datetime.fromisoformat(program.ask("GET", "/v1/clock").json()["now"]) for _ in range(3)]
+    assert any(at.microsecond for at in told)
+    assert abs(told[-1] - datetime.now(UTC)) < timedelta(seconds=2)
+
+
+def test_account_is_the_cloud_s_for_good(program: Program) -> None:
+    told = program.ask("GET", "/v1/account").json()
+    assert told["regions"] == ["here", "there"]
+    program.kill()
+    program.start()
+    assert program.ask("GET", "/v1/account").json() == told

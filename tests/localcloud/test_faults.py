@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import time
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import httpx
 import paramiko
@@ -129,3 +131,48 @@ def test_faults_are_listed_and_cleared(program: Program) -> None:
     assert rule.items() >= {"fault": "die", "times": None, "match": {}, "seconds": 3, "holding": False}.items()
     program.ask("DELETE", "/v1/faults")
     assert program.ask("GET", "/v1/faults").json() == []
+
+
+def test_unreachable_for_some_calls(program: Program) -> None:
+    program.fault("unreachable", times=2)
+    for _ in range(2):
+        with pytest.raises(httpx.RemoteProtocolError):
+            program.create()
+    assert program.listing() == []
+
+
+def test_unreachable_for_some_time_also_across_a_restart(program: Program) -> None:
+    program.fault("unreachable", seconds=4)
+    began = time.monotonic()
+    program.kill()
+    program.start()
+    assert len(faults(program)) == 1
+    with pytest.raises(httpx.RemoteProtocolError):
+        program.listing()
+    time.sleep(max(0, began + 4.5 - time.monotonic()))
+    assert program.listing() == []
+
+
+def test_delete_lost(program: Program) -> None:
+    node = program.create()
+    program.fault("delete_lost")
+    assert program.ask("DELETE", f"/v1/nodes/{node['id']}").status_code == 202
+    time.sleep(1)
+    assert program.read(node["id"])["state"] == "running"
+
+
+def test_clock_skew_moves_all_times_and_no_bill(program: Program) -> None:
+    node = program.create(lifetime_s=60)
+    program.fault("clock_skew", seconds=7200)
+    ahead = timedelta(seconds=7200)
+    now = datetime.fromisoformat(program.ask("GET", "/v1/clock").json()["now"])
+    assert abs(now - datetime.now(UTC) - ahead) < timedelta(seconds=5)
+    seen = program.read(node["id"])
+    assert datetime.fromisoformat(seen["expires_at"]) - datetime.fromisoformat(node["expires_at"]) == ahead
+    bill = program.bill()
+    assert datetime.fromisoformat(bill["lines"][0]["started_at"]) > datetime.now(UTC) + timedelta(hours=1)
+    assert Decimal(bill["usd"]) < Decimal("0.01")
+    later = (datetime.fromisoformat(seen["expires_at"]) + timedelta(seconds=30)).isoformat()
+    assert program.ask("POST", f"/v1/nodes/{node['id']}/expiry", {"expires_at": later}).json()["expires_at"] == later
+    program.ask("DELETE", "/v1/faults")
+    assert datetime.fromisoformat(program.read(node["id"])["expires_at"]) == datetime.fromisoformat(later) - ahead

@@ -27,17 +27,26 @@ class Fault:
     """The first `megatok down` may end with 7: it could not ask."""
 
 
-DONE, NO_ROOM = frozenset({0}), frozenset({4})
+DONE, NO_ROOM, OVER_BUDGET = frozenset({0}), frozenset({4}), frozenset({3})
 UNFIT = frozenset({5})
 
 TABLE: Mapping[str, Fault] = {
     "no_capacity": Fault({"match": ONE, "times": ALWAYS}, up=NO_ROOM),
     "quota": Fault({"match": ONE, "times": ALWAYS}, up=NO_ROOM),
     "throttled": Fault({"times": 4}, up=DONE),
+    "unreachable": Fault({"times": 4}, up=DONE),
+    "clock_skew": Fault({"seconds": 7200}, up=DONE),
+    "price_stale": Fault({"times": ALWAYS}, up=NO_ROOM),
+    "price_foreign": Fault({"times": ALWAYS}, up=NO_ROOM),
+    "price_unknown": Fault({"times": ALWAYS}, up=NO_ROOM),
+    "dearer": Fault({}, up=NO_ROOM | OVER_BUDGET),
     "create_slow": Fault({"match": ONE, "seconds": 1.0}, up=DONE),
     "create_timeout": Fault({"match": ONE, "seconds": 0.3}, up=DONE),
     "create_garbage": Fault({"match": ONE}, up=DONE),
     "delete_refused": Fault({"times": 2}, up=DONE),
+    "delete_lost": Fault({"match": ONE}, up=DONE),
+    "disk_stuck": Fault({"times": 2}, up=DONE),
+    "native_dead": Fault({"match": ONE}, up=DONE),
     "ssh_silent": Fault({"match": ONE}, up=DONE, gate=UNFIT),
     "host_key_changed": Fault({"match": ONE}, up=DONE, gate=UNFIT),
     # It stays pending until its end, and another place is tried then.
