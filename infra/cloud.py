@@ -39,7 +39,9 @@ class Capabilities:
     kinds: tuple[str, ...] = ("machine",)
     """Billable kinds that `inventory` lists, in the order in which they can be deleted: one may hold those after it."""
     guest_timer: bool = False
-    """Runs `user_data` at first boot, and powering off ends the bill: the node's own timer is a switch too."""
+    """Runs `user_data` at first boot, and powering off ends the bill: the timer of infra.guest is a switch too."""
+    expires_command: str = ""
+    """Shell command for that timer: prints, on a node, its tag `megatok-expires` as it is now."""
     spot: bool = False
     fabric: str = ""
 
@@ -133,6 +135,8 @@ class Machine(Item):
     ports: Ports
     key_file: str = ""
     """Key that opens it, where it is not the run's own."""
+    guest_timer: bool = False
+    """Its first boot arms the node's own timer."""
 
 
 class Cloud(Protocol):

@@ -9,14 +9,15 @@ import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from infra.cloud import CreateRequest, Machine
+from infra import guest
+from infra.cloud import TAG_EXPIRES, CreateRequest, Machine
 from infra.clouds import cloud
 from infra.clouds.local import CLOUD, LocalCloud, program
 from spec.errors import CloudError, MegatokError, NoCapacity, NotYetTerminated, QuotaExceeded, Throttled, Unanswered
@@ -30,9 +31,15 @@ def fault(name: str, **rule: Any) -> None:
     program.call("POST", "/v1/faults", body={"fault": name, **rule})
 
 
-def request(name: str = "run-0", node_type: str = "cpu-1", lifetime_s: float = 60) -> CreateRequest:
+def request(
+    name: str = "run-0", node_type: str = "cpu-1", lifetime_s: float = 60, timer: bool = False
+) -> CreateRequest:
+    """With `timer` the node powers itself off."""
     offer = CLOUD.offers(node_type, ["here"])[0]
-    return CreateRequest("run", f"{name}-a1", (name,), offer, lifetime_s, PUBLIC_KEY)
+    expires_at = CLOUD.now() + timedelta(seconds=lifetime_s)
+    script = guest.first_boot(lifetime_s, expires_at, CLOUD.capabilities.expires_command) if timer else ""
+    tags = {TAG_EXPIRES: f"{expires_at:%Y-%m-%dT%H:%M:%SZ}"}
+    return CreateRequest("run", f"{name}-a1", (name,), offer, lifetime_s, PUBLIC_KEY, user_data=script, tags=tags)
 
 
 def create(name: str = "run-0", **changes: Any) -> Machine:
@@ -77,13 +84,123 @@ def test_life_of_a_machine() -> None:
 def test_native_switch_is_armed_and_moves() -> None:
     made = create()
     assert made.expires_at is not None
-    (switch,) = CLOUD.switches(made)
+    switch, timer = CLOUD.switches(made)
+    assert (timer.kind, timer.armed) == ("guest", False)
     assert (switch.kind, switch.armed, switch.fires_at) == ("native", True, made.expires_at)
     later = made.expires_at + timedelta(seconds=30)
     assert CLOUD.extend(made.id, later) == later
     CLOUD.delete(made.resource)
     with pytest.raises(CloudError, match="has ended"):
         CLOUD.extend(made.id, later)
+
+
+def test_guest_switch_is_armed_and_moves() -> None:
+    made = create(timer=True)
+    assert made.expires_at is not None
+    assert CLOUD.read(made.resource) == made
+    timer = CLOUD.switches(made)[1]
+    late = timedelta(seconds=guest.SLACK_S)
+    assert (timer.kind, timer.armed, timer.fires_at) == ("guest", True, made.expires_at + late)
+    CLOUD.extend(made.id, made.expires_at + timedelta(seconds=30))
+    (moved,) = CLOUD.find(made.token)
+    assert CLOUD.switches(moved)[1].fires_at == made.expires_at + timedelta(seconds=30) + late
+
+
+@pytest.mark.parametrize("more_s", [0, 3], ids=["as made", "moved"])
+def test_guest_timer_ends_a_node_that_its_cloud_does_not_end(more_s: float) -> None:
+    wanted = request(lifetime_s=6, timer=True)
+    fault("native_dead")
+    (made,) = CLOUD.create(wanted)
+    assert made.expires_at is not None
+    end = CLOUD.extend(made.id, made.expires_at + timedelta(seconds=more_s))
+    ended = until(lambda: (item := CLOUD.read(made.resource)) and item.ended_at and item)
+    assert timedelta(0) < ended.ended_at - end < timedelta(seconds=guest.SLACK_S + 5)
+
+
+def test_disk_and_address_are_items_of_their_own() -> None:
+    wanted = request(node_type="cpu-1-disk")
+    extras = [(extra.kind, extra.usd_per_hour) for extra in wanted.offer.extras]
+    assert extras == [("disk", Decimal("0.02")), ("address", Decimal("0.005"))]
+    (made,) = CLOUD.create(wanted)
+    assert made.expires_at is not None
+    items = {item.resource.kind: item for item in CLOUD.inventory("run")}
+    assert tuple(items) == CLOUD.capabilities.kinds
+    disk = items["disk"]
+    assert (disk.name, disk.run, disk.token, disk.state) == ("run-0-disk", "run", made.token, "running")
+    with pytest.raises(NotYetTerminated):
+        CLOUD.delete(disk.resource)
+    later = CLOUD.extend(made.id, made.expires_at + timedelta(seconds=30))
+    assert {item.expires_at for item in CLOUD.inventory()} == {later}
+    CLOUD.delete(made.resource)
+    until(lambda: CLOUD.find(made.token) == ())
+    assert set(CLOUD.billed_usd("run")) == {item.id for item in items.values()}
+    for item in (disk, items["address"]):
+        CLOUD.delete(item.resource)
+    assert CLOUD.inventory() == ()
+    ended = CLOUD.read(disk.resource)
+    assert ended is not None
+    assert ended.ended_at is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "usd_per_hour", "currency"),
+    [("price_foreign", Decimal("0.10"), "EUR"), ("price_unknown", None, "USD"), ("dearer", Decimal("1.00"), "USD")],
+)
+def test_price_is_passed_on_as_it_is_told(name: str, usd_per_hour: Decimal | None, currency: str) -> None:
+    fault(name)
+    found = CLOUD.offers("cpu-1", ["here"])[0]
+    assert (found.usd_per_hour, found.currency) == (usd_per_hour, currency)
+
+
+def test_stale_price_tells_its_age() -> None:
+    fault("price_stale")
+    assert CLOUD.now() - CLOUD.offers("cpu-1", [])[0].as_of > timedelta(days=300)
+
+
+def test_offer_that_became_dearer_is_not_taken() -> None:
+    wanted = request()
+    fault("dearer")
+    CLOUD.offers("cpu-1", [])
+    with pytest.raises(NoCapacity):
+        CLOUD.create(wanted)
+    assert CLOUD.inventory() == ()
+
+
+def test_cloud_that_cannot_be_reached_is_unanswered() -> None:
+    create()
+    fault("unreachable")
+    with pytest.raises(Unanswered):
+        CLOUD.inventory()
+    assert CLOUD.inventory()
+
+
+def test_lost_delete_and_stuck_disk_end_in_the_next_try() -> None:
+    made = create(node_type="cpu-1-disk")
+    fault("delete_lost", match={"kind": "machine"})
+    fault("disk_stuck")
+    CLOUD.delete(made.resource)
+    time.sleep(0.5)
+    assert CLOUD.find(made.token) == (made,)
+    CLOUD.delete(made.resource)
+    until(lambda: CLOUD.find(made.token) == ())
+    disk = next(item for item in CLOUD.inventory() if item.resource.kind == "disk")
+    with pytest.raises(NotYetTerminated):
+        CLOUD.delete(disk.resource)
+    CLOUD.delete(disk.resource)
+    assert disk not in CLOUD.inventory()
+
+
+def test_clock_is_the_cloud_s_own() -> None:
+    assert CLOUD.scope().regions == ()
+    assert program.running() is None
+    made = create()
+    fault("clock_skew", seconds=-7200)
+    seen = CLOUD.read(made.resource)
+    assert seen is not None
+    assert seen.expires_at is not None
+    assert timedelta(0) < seen.expires_at - CLOUD.now() < timedelta(seconds=60)
+    assert datetime.now(UTC) - CLOUD.now() > timedelta(hours=1)
+    assert CLOUD.scope().regions == ("here", "there")
 
 
 @pytest.mark.parametrize(
