@@ -10,6 +10,13 @@ from typing import Any
 
 import pytest
 
+from infra.clouds import CLOUDS
+from infra.provider import job as jobs
+from infra.provider import switches
+from infra.provider.group import NodeGroups
+from tests.infra import memory_cloud
+from tests.infra.memory_cloud import MemoryCloud
+
 WAIT_S = 40.0
 
 
@@ -21,6 +28,23 @@ def until(true: Callable[[], Any]) -> Any:
             return found
         time.sleep(0.02)
     raise AssertionError(f"not within {WAIT_S} s")
+
+
+@pytest.fixture
+def memory(monkeypatch: pytest.MonkeyPatch) -> MemoryCloud:
+    """A cloud in memory, called `memory`; nothing waits for it."""
+    fresh = MemoryCloud()
+    monkeypatch.setitem(CLOUDS, "memory", "tests.infra.memory_cloud")
+    monkeypatch.setattr(memory_cloud, "CLOUD", fresh)
+    monkeypatch.setattr(switches, "ARM_S", 0.0)
+    monkeypatch.setattr(jobs, "PATIENCE_S", 0.0)
+    return fresh
+
+
+@pytest.fixture
+def groups(memory: MemoryCloud) -> NodeGroups:
+    """A plug-in's process."""
+    return NodeGroups()
 
 
 @pytest.fixture(scope="session")
