@@ -52,6 +52,10 @@ class RunFolder:
             raise RecipeError(
                 f"run {self.run} exists already; go on with --resume {self.run}, or take another id"
             ) from None
+        except OSError as error:
+            raise MegatokError(
+                f"cannot make {self.path}: {error.strerror}; give it room and rights, or set MEGATOK_HOME"
+            ) from error
 
     def write(self, name: str, text: str) -> Path:
         """Replace the file `name`."""
@@ -129,7 +133,7 @@ class RunFolder:
     def owner(self) -> int | None:
         """Process that holds the run now; None where nobody does (the kernel drops a dead owner's lock)."""
         try:
-            with (self.path / "lock").open("r+") as file:
+            with (self.path / "lock").open() as file:
                 try:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except OSError:

@@ -48,11 +48,19 @@ def down(name: str, say: Say) -> Receipt:
     run = _opened(name, say)
     if run is not None:
         return tear_down(run)
-    if not (name in Ledger(ledger_address()).runs() or name in stack.stacks() or _is_tagged(name)):
+    if not (_in_ledger(name) or name in stack.stacks() or _is_tagged(name)):
         raise RecipeError(
             f"no run {name!r}: no folder, stack, ledger entry or cloud's tag has that name; see: megatok ls"
         )
     return _by_tags(name, say)
+
+
+def _in_ledger(name: str) -> bool:
+    """Also where it cannot be read, since then nobody can say no."""
+    try:
+        return name in Ledger(ledger_address()).runs()
+    except MegatokError:
+        return True
 
 
 def _is_tagged(name: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 
 from campaign.folder import RunFolder, folders
@@ -128,9 +128,23 @@ def _moment(at: datetime | None) -> str:
 
 def _running_usd(machines: list[Machine]) -> Decimal:
     """Hours so far of nodes that still run, x price."""
-    now = clock.now()
-    spans = ((one.usd_per_hour, max(timedelta(0), now - (one.started_at or now))) for one in machines)
-    return sum((usd * Decimal(span.total_seconds()) / 3600 for usd, span in spans), Decimal(0))
+    times = {name: _now(name) for name in {one.resource.cloud for one in machines}}
+    return sum(
+        (
+            one.usd_per_hour * Decimal((times[one.resource.cloud] - one.started_at).total_seconds()) / 3600
+            for one in machines
+            if one.started_at
+        ),
+        Decimal(0),
+    )
+
+
+def _now(name: str) -> datetime:
+    """By the cloud's clock, or ours where it does not answer."""
+    try:
+        return cloud(name).now()
+    except MegatokError:
+        return clock.now()
 
 
 def _charged_usd(run: str) -> Decimal:

@@ -19,9 +19,9 @@ from cli.output import JSON, answer, columns, progress
 from infra.audit.look import Silence
 from infra.audit.mend import Mended, beat, mend
 from infra.audit.report import Finding, Hollow, Report, audit
-from spec.errors import RecipeError, worst
+from spec.errors import MegatokError, RecipeError, worst
 from spec.home import ledger_address
-from spec.ledger import Event
+from spec.ledger import Event, Scope
 
 
 @click.command("audit", help=__doc__)
@@ -50,12 +50,21 @@ def _audit(names: tuple[str, ...], fix: bool, every: float, as_json: bool) -> in
     named = seen.about(names)
     before = seen if fix else named
     work, after = mend(before, names, _owned, progress) if fix else (Mended(), before)
-    scopes = beat(after, every) if fix else ()
+    scopes = _beat(after, every, work) if fix else ()
     doubts = list(dict.fromkeys((*work.doubts, *after.unproven)))
     code = worst([7] * bool(doubts) + [3] * bool(work.over_budget))
     text = _text(before, work, [*doubts, *work.over_budget] if fix else [])
     data = _data(before, work, doubts) | {"watched": [one.model_dump(mode="json") for one in scopes]}
     return answer("audit", as_json, text, data, code, "; ".join([*doubts, *work.over_budget]))
+
+
+def _beat(report: Report, every: float, work: Mended) -> tuple[Scope, ...]:
+    """A watch that is not on record does not count."""
+    try:
+        return beat(report, every)
+    except MegatokError as error:
+        work.doubts.append(f"no heartbeat: {error}")
+        return ()
 
 
 def _owned(run: str) -> bool:
@@ -72,6 +81,7 @@ def _text(report: Report, work: Mended, doubts: Sequence[str]) -> str:
     lines = [part for part in parts if part] or ["nothing stands"]
     lines += [_silence(one) for one in report.silences]
     lines += [f"UNPROVEN: {doubt}" for doubt in doubts]
+    lines += [f"LEDGER NOT READ: {report.unread}"] if report.unread else []
     amiss = sum(one.is_amiss for one in report.findings) + len(report.intents)
     if amiss and not (work.done or doubts):
         lines.append(f"{amiss} of these not by right; put right what may be with: megatok audit --fix")

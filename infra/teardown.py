@@ -27,7 +27,7 @@ from money.account import Key, account, key
 from money.intents import open_intents
 from money.ledger import Ledger
 from spec import clock
-from spec.errors import MegatokError
+from spec.errors import MegatokError, TeardownUnproven
 from spec.home import ledger_mark, owner
 from spec.ledger import Event, Resource
 from spec.receipt import Receipt
@@ -78,7 +78,21 @@ class Work:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        return self.ledger.events(self.run)
+        """None where the ledger cannot be read: then tags alone say what to end, and nothing is proven."""
+        try:
+            return self.ledger.events(self.run)
+        except MegatokError as error:
+            self.doubts[LEDGER] = str(error)
+            return ()
+
+    def check_ledger(self) -> None:
+        """TeardownUnproven where it cannot be read: there is nothing to write a receipt from."""
+        try:
+            self.ledger.events()
+        except MegatokError as error:
+            raise TeardownUnproven(
+                f"{error}; all that bears the tag of run {self.run} was told to end, which nothing proves meanwhile"
+            ) from error
 
 
 @dataclass(frozen=True)
@@ -116,6 +130,7 @@ def teardown(
             work.doubts[name] = f"cloud {name}: {error}"
     _record(work, partial(_account_for, work, burned))
     _record(work, partial(budget.close, work.ledger, run, "torn down"))
+    work.check_ledger()
     written = receipt.build(
         work.events,
         run,

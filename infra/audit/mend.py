@@ -35,7 +35,9 @@ class Mended:
 
 
 def mend(report: Report, names: Sequence[str], owned: Owned, tell: Tell) -> tuple[Mended, Report]:
-    """Put right what may be; what was done, and how things stand after it."""
+    """Put right what may be; what was done, and how things stand after it. Nothing where the ledger cannot be read."""
+    if report.unread:
+        raise report.unread
     work = Mended()
     _adopt(work, report, names)
     runs = _whole_runs(report, names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -16,7 +16,7 @@ from money.account import Account, account
 from money.intents import open_intents
 from money.ledger import Ledger
 from spec import clock
-from spec.errors import RecipeError
+from spec.errors import MegatokError, RecipeError
 from spec.home import ledger_mark
 from spec.ledger import Event
 
@@ -67,11 +67,14 @@ class Report:
     hollow: tuple[Hollow, ...]
     unseen: tuple[str, ...]
     """Runs that may hold something in a cloud for which this machine has no credentials, in words."""
+    unread: MegatokError | None = None
+    """Why nothing is known of the ledger."""
 
     @property
     def unproven(self) -> tuple[str, ...]:
         """What may be billed without anybody's right to it."""
         return (
+            *((str(self.unread),) if self.unread else ()),
             *(f"cloud {one.cloud} does not answer: {one.why}" for one in self.silences if one.configured),
             *(
                 f"{one.item.resource.kind} {one.item.id} of run {one.item.run}: {one.verdict}: {one.why}"
@@ -87,26 +90,24 @@ class Report:
         if not names:
             return self
         known = {name for one in self.findings for name in (one.item.run, one.item.id)}
-        known |= {*Ledger(self.address).runs(), *_ids(Ledger(self.address))}
+        known |= set() if self.unread else _named(Ledger(self.address))
         strange = [name for name in names if name not in known]
-        if strange and not any(one.configured for one in self.silences):
+        if strange and not self.unread and not any(one.configured for one in self.silences):
             raise RecipeError(
                 f"nothing is called {', '.join(strange)}: no run or resource of the ledger {self.address}, and nothing "
                 "with our tag in a cloud; see: megatok audit"
             )
-        return Report(
-            self.address,
-            self.sights,
-            self.silences,
-            tuple(one for one in self.findings if {one.item.run, one.item.id} & set(names)),
-            tuple(event for event in self.intents if event.run in names),
-            tuple(one for one in self.hollow if one.run in names),
-            self.unseen,
+        return replace(
+            self,
+            findings=tuple(one for one in self.findings if {one.item.run, one.item.id} & set(names)),
+            intents=tuple(event for event in self.intents if event.run in names),
+            hollow=tuple(one for one in self.hollow if one.run in names),
         )
 
 
-def _ids(ledger: Ledger) -> set[str]:
-    return {resource.id for event in ledger.events() for resource in event.resources if resource.id}
+def _named(ledger: Ledger) -> set[str]:
+    ids = {resource.id for event in ledger.events() for resource in event.resources if resource.id}
+    return {*ledger.runs(), *ids}
 
 
 def audit(address: str, owned: Owned) -> Report:
@@ -114,7 +115,7 @@ def audit(address: str, owned: Owned) -> Report:
     seen = look()
     sights = tuple(one for one in seen if isinstance(one, Sight))
     silences = tuple(one for one in seen if isinstance(one, Silence))
-    books = _Books(Ledger(address), owned)
+    books = _Books(address, owned)
     findings = tuple(found for sight in sights for found in _findings(sight, books))
     return Report(
         address,
@@ -124,15 +125,22 @@ def audit(address: str, owned: Owned) -> Report:
         _intents(books, findings),
         _hollow(books, findings, {one.cloud for one in silences}),
         _unseen(books, {one.cloud for one in silences if not one.configured}),
+        books.unread,
     )
 
 
 class _Books:
     """The ledger as it is now, by run."""
 
-    def __init__(self, ledger: Ledger, owned: Owned) -> None:
-        self.mark = ledger_mark(ledger.address)
-        self.events = {run: ledger.events(run) for run in ledger.runs()}
+    def __init__(self, address: str, owned: Owned) -> None:
+        self.mark = ledger_mark(address)
+        self.events: dict[str, tuple[Event, ...]] = {}
+        self.unread: MegatokError | None = None
+        try:
+            ledger = Ledger(address)
+            self.events = {run: ledger.events(run) for run in ledger.runs()}
+        except MegatokError as error:
+            self.unread = error
         self._owned = owned
         self._busy: dict[str, bool] = {}
 

@@ -39,6 +39,7 @@ def name_of(token: str, host: SshHost) -> str:
 def keep(claim: Claim) -> None:
     """On disk, whole, before it returns."""
     path = _path(claim.id)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
     half = path.with_name(path.name + ".new")
     with half.open("w") as file:
         file.write(claim.model_dump_json(indent=1))
@@ -66,9 +67,7 @@ def held() -> tuple[Claim, ...]:
 
 
 def _folder() -> Path:
-    folder = home() / "ssh-claims"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder
+    return home() / "ssh-claims"
 
 
 def _path(id: str) -> Path:
