@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from localcloud import life, meter
+from localcloud.faults import FAULTS
 
 ALIVE_S = 30.0
 
@@ -25,9 +26,9 @@ class CloudSide:
         self.folder = home / "localcloud"
 
     def begin(self, rules: list[Mapping[str, Any]]) -> None:
-        """Rules for a cloud that is to be started."""
+        """Rules for a cloud that is to be started, of the faults that it has."""
         self.folder.mkdir()
-        (self.folder / "faults.json").write_text(json.dumps(rules))
+        (self.folder / "faults.json").write_text(json.dumps([rule for rule in rules if rule["fault"] in FAULTS]))
 
     def hold(self, call: str, at: str, nth: int, seconds: float) -> str:
         """Let the nth such call from now wait at this point; the rule's id."""

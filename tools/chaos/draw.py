@@ -66,7 +66,7 @@ class Round:
     """From a killed command to the next one."""
 
 
-def recipe(nodes: int, lifetime_s: int, budget_usd: Decimal) -> str:
+def recipe(nodes: int, lifetime_s: int, budget_usd: Decimal, node_type: str = "cpu-1") -> str:
     """A campaign of which only the cluster is ever made."""
     wanted = {
         "name": "chaos",
@@ -74,7 +74,7 @@ def recipe(nodes: int, lifetime_s: int, budget_usd: Decimal) -> str:
         "budget_usd": float(budget_usd),
         "lifetime_s": lifetime_s,
         "cluster": {
-            "name": "chaos", "cloud": "local", "gpu": "cpu", "stand_in": "cpu", "node_type": "cpu-1",
+            "name": "chaos", "cloud": "local", "gpu": "cpu", "stand_in": "cpu", "node_type": node_type,
             "nodes": nodes, "gpus_per_node": 1, "max_usd_per_hour": float(USD_PER_HOUR),
         },
         "model": "smollm2",
@@ -166,11 +166,14 @@ FAULTS: Mapping[str, Mapping[str, Any]] = {
     "create_timeout": {"seconds": 0.3},
     "create_garbage": {},
     "delete_refused": {},
+    "delete_lost": {},
+    "unreachable": {},
     "eventual": {"seconds": 0.15},
     "spot_notice": {"seconds": 2.0},
     "die": {"seconds": 1.5},
 }
-"""Those that a provisioning meets, less the ones that only cost time (a node that never boots)."""
+"""Those that a provisioning meets and lives through, less the ones that only cost time (a node that never boots), and
+less `native_dead`: where lifetimes are all that acts, nothing else may be broken."""
 
 
 def _weighted(rng: random.Random, weights: Weighted) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from tools.chaos.cloud import CloudSide
 from tools.chaos.draw import USD_PER_HOUR, recipe
-from tools.faults.table import DONE, TABLE, Fault
+from tools.faults.table import DONE, LIFETIME_S, TABLE, Fault
 from tools.kill.chain import Chain, command_line, wait_until
 from tools.kill.hands import Hands
 from tools.kill.slices import Line
@@ -21,7 +21,10 @@ from tools.kill.warm import Warm
 
 NODES = 3
 BUDGET_USD = Decimal(1)
-DOWNS = 3
+
+NODE_TYPE = "cpu-1"
+DOWNS = 2
+"""A teardown that could not ask says 7, and the next one goes on."""
 LEAVE_S = 5.0
 STEP_USD = USD_PER_HOUR / 3600
 MICRO_USD = Decimal("0.000001")
@@ -33,7 +36,9 @@ def play(names: tuple[str, ...], into: Path, warm: Warm) -> Line:
     chain, cloud = Chain(home, f"faults-{home.name[-8:].lower().replace('_', 'x')}"), CloudSide(home)
     hands, faults = Hands(chain, warm), [TABLE[name] for name in names]
     cloud.begin([{"fault": name, **TABLE[name].rule} for name in names])
-    hands.recipe.write_text(recipe(NODES, min((each.lifetime_s for each in faults), default=300), BUDGET_USD))
+    lifetime_s = min((each.lifetime_s for each in faults), default=LIFETIME_S)
+    node_type = max((each.node_type for each in faults), default="") or NODE_TYPE
+    hands.recipe.write_text(recipe(NODES, lifetime_s, BUDGET_USD, node_type))
     wrong: list[str] = []
     try:
         wrong += _commands(hands, faults)
@@ -63,8 +68,7 @@ def _commands(hands: Hands, faults: list[Fault]) -> Iterator[str]:
     gates = [each.gate for each in faults if each.gate is not None]
     if code == 0 and gates and (gate := hands.done("gate")) not in frozenset().union(*gates):
         yield f"gate ends with exit code {gate}, not one of {sorted(frozenset().union(*gates))}"
-    tries = DOWNS if any(each.down_again for each in faults) else 1
-    if code := hands.until_proven("down", tries):
+    if code := hands.until_proven("down", DOWNS):
         yield f"down ends with exit code {code}"
 
 
