@@ -12,6 +12,7 @@ from datetime import timedelta
 
 from infra.cloud import TAG_EXPIRES, TAG_LEDGER, TAG_RUN, TAG_TOKEN, CreateRequest, Machine, Offer
 from infra.engine.wire import PartialCreate
+from infra.guest import first_boot
 from infra.provider import prices
 from infra.provider.end import beside, end
 from infra.provider.fees import settle_fees
@@ -94,8 +95,8 @@ def _unborn(job: Job, offer: Offer, name: str) -> Resource:
 
 
 def _request(job: Job, token: str, offer: Offer, life_s: float) -> CreateRequest:
-    inputs = job.inputs
-    expires = patiently(job.cloud.now) + timedelta(seconds=life_s)
+    inputs, bills = job.inputs, job.cloud.capabilities
+    expires = (patiently(job.cloud.now) + timedelta(seconds=life_s)).replace(microsecond=0)
     return CreateRequest(
         run=inputs.run,
         token=token,
@@ -105,6 +106,7 @@ def _request(job: Job, token: str, offer: Offer, life_s: float) -> CreateRequest
         public_key=inputs.public_key,
         hosts=inputs.hosts,
         gpus=inputs.gpus,
+        user_data=first_boot(life_s, expires, bills.expires_command) if bills.guest_timer else "",
         tags={
             TAG_RUN: inputs.run,
             TAG_TOKEN: token,

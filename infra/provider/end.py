@@ -22,8 +22,10 @@ T = TypeVar("T")
 
 GONE_S = 300.0
 """Longest wait for a thing that was told to end."""
-AGAIN_S = 3.0
-"""A delete that was taken and had no effect is asked for again after this."""
+AGAIN_S = 1.0
+"""A delete that was taken and had no effect is asked for again after this; then after twice as long, and so on."""
+SELDOM_S = 16.0
+"""A cloud that takes minutes for an end is not asked for it more often."""
 LOOK_S = 0.5
 """Longest pause between two looks: what is gone and not seen so still costs time."""
 
@@ -78,11 +80,12 @@ def see_gone(cloud: Cloud, resource: Resource, limit_s: float) -> Item | None:
     NotYetTerminated, or the cloud's own refusal, where it still stands after `limit_s`.
     """
     ends = time.monotonic() + limit_s
-    ask_at, pause_s, refusal = 0.0, FIRST_PAUSE_S, ""
+    ask_at, again_s, pause_s, refusal = 0.0, AGAIN_S, FIRST_PAUSE_S, ""
     while True:
         if time.monotonic() >= ask_at:
             refusal = _refused(cloud, resource)
-            ask_at = time.monotonic() + (pause_s if refusal else AGAIN_S)
+            ask_at = time.monotonic() + (pause_s if refusal else again_s)
+            again_s = again_s if refusal else min(2 * again_s, SELDOM_S)
         last = patiently(partial(cloud.read, resource), max(0.0, ends - time.monotonic()))
         if last is None or last.state == "terminated":
             return last

@@ -62,7 +62,7 @@ def test_a_wish_that_cannot_be_had(change: dict[str, object], said: str) -> None
 def test_the_worst_case_must_fit_the_budget() -> None:
     phases.affordable(phases.planned(from_wish(WISH)))
     dear = from_wish(dataclasses.replace(WISH, budget_usd=Decimal("0.0199")))
-    with pytest.raises(OverBudget, match=r"\$0.0200, is above its budget of \$0.0199, which buys each node \d+ s"):
+    with pytest.raises(OverBudget, match=r"\$0.0208, is above its budget of \$0.0199, which buys each node \d+ s"):
         phases.affordable(phases.planned(dear))
 
 

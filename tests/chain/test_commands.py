@@ -28,7 +28,7 @@ def answered(*words: str | Path, code: int = 0) -> dict[str, Any]:
 
 def test_every_command(aftermath: Aftermath, tmp_path: Path, run_id: str) -> None:
     small = recipe(tmp_path)
-    assert answered("plan", small)["worst_usd"] == "0.016667"
+    assert answered("plan", small)["worst_usd"] == "0.017084"
     (node,) = answered("up", small, "--id", run_id)["inventory"]["nodes"]
     assert answered("up", small, "--id", run_id)["inventory"]["nodes"] == [node]
     (standing,) = answered("status", run_id)["runs"]

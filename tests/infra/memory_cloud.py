@@ -85,7 +85,7 @@ class MemoryCloud:
         self.machines |= {machine.id: machine for machine in made}
         for one, extra in ((one, extra) for one in made for extra in self.extras):
             if extra.kind in self.capabilities.kinds:
-                self._put_beside(one, extra)
+                self.beside |= {put.id: put for put in [_beside(one, extra)]}
         self.after(request)
         return made
 
@@ -133,11 +133,6 @@ class MemoryCloud:
         at = self.guest_at(machine)
         return (native, Switch(kind="guest", armed=at is not None, fires_at=at))
 
-    def _put_beside(self, machine: Machine, extra: Extra) -> None:
-        told = {field.name: getattr(machine, field.name) for field in fields(Item)}
-        where = machine.resource.model_copy(update={"kind": extra.kind, "id": f"{extra.kind}-{machine.id}"})
-        self.beside[where.id] = Item(**told | {"resource": where, "usd_per_hour": extra.usd_per_hour})
-
     def _end_beside(self, id: str) -> None:
         holder = self.machines[id.removeprefix(f"{self.beside[id].resource.kind}-")]
         if holder.ended_at is None:
@@ -167,6 +162,13 @@ class MemoryCloud:
             ended_at=None,
             expires_at=now + timedelta(seconds=request.lifetime_s),
         )
+
+
+def _beside(machine: Machine, extra: Extra) -> Item:
+    """What comes with a machine, and is a thing of its own."""
+    told = {field.name: getattr(machine, field.name) for field in fields(Item)}
+    where = machine.resource.model_copy(update={"kind": extra.kind, "id": f"{extra.kind}-{machine.id}"})
+    return Item(**told | {"resource": where, "usd_per_hour": extra.usd_per_hour})
 
 
 CLOUD = MemoryCloud()
