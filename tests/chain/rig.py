@@ -15,10 +15,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, Any, TypeVar
 
 from infra.clouds.local.program import call
-from spec.home import ROOT, cache
+from infra.provider.group import NodeGroups
+from spec.home import ROOT, cache, ledger_address
 from spec.receipt import Receipt
 from spec.record import RunDocument
 
@@ -294,3 +295,17 @@ def cache_lacking(target: Path, *patterns: str) -> Path:
     assert all(found.values()), found
     lacking(cache(), target, *(path for paths in found.values() for path in paths))
     return target
+
+
+def order(**changes: Any) -> NodeGroups:
+    """What the engine does with one group, without the engine; its outcome is in ledger, cloud and meter."""
+    groups = NodeGroups()
+    wanted = {
+        "run": "run", "index": 0, "count": 1, "cloud": "local", "node_type": "cpu-1", "regions": [],
+        "planned_usd_per_hour": "0.10", "lifetime_s": 600, "extend_s": 0, "budget_usd": "1", "ledger": ledger_address(),
+        "public_key": "ssh-ed25519 AAAA", "key_file": "/key", "hosts": [],
+    }  # fmt: skip
+    checked = groups.check(wanted | changes)
+    assert not checked.failures
+    groups.create(checked.inputs, preview=False)
+    return groups

@@ -18,13 +18,12 @@ import pytest
 
 from infra.clouds import local
 from infra.clouds.local.program import call
-from infra.provider.group import NodeGroups
 from infra.teardown import teardown
 from money.account import account
 from money.ledger import Ledger
 from spec.errors import MegatokError, NoCapacity
 from spec.home import ledger_address
-from tests.chain.rig import Aftermath, Done, Runner, fault, megatok, recipe, until
+from tests.chain.rig import Aftermath, Done, Runner, fault, megatok, order, recipe, until
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -116,20 +115,6 @@ def test_report_13_killed_in_mid_update_stack_locked_and_operations_pending(
     aftermath.nothing(run_id, nodes=1)
 
 
-def order(**changes: Any) -> NodeGroups:
-    """What the engine does with one group, without the engine; its outcome is in ledger, cloud and meter."""
-    groups = NodeGroups()
-    wanted = {
-        "run": "run", "index": 0, "count": 1, "cloud": "local", "node_type": "cpu-1", "regions": [],
-        "planned_usd_per_hour": "0.10", "lifetime_s": 600, "extend_s": 0, "budget_usd": "1", "ledger": ledger_address(),
-        "public_key": "ssh-ed25519 AAAA", "key_file": "/key", "hosts": [],
-    }  # fmt: skip
-    checked = groups.check(wanted | changes)
-    assert not checked.failures
-    groups.create(checked.inputs, preview=False)
-    return groups
-
-
 def money() -> tuple[Decimal, Decimal]:
     """Settled and reserved."""
     now = account(Ledger(ledger_address()).events("run"), "run")
@@ -156,6 +141,19 @@ def test_report_4_cheap_offer_is_gone_and_a_dear_one_is_there(aftermath: Afterma
         order(planned_usd_per_hour="0.01")
     assert aftermath.bills() == {}
     assert money() == (Decimal(0), Decimal(0))
+
+
+def test_report_8_network_is_lost_during_destroy(aftermath: Aftermath) -> None:
+    """Unproven, told with the way on, exit 7; and proven once the cloud answers again."""
+    order()
+    fault("unreachable", times=None)
+    lost = teardown("run", ledger_address(), settle_timeout_s=1)
+    assert not lost.proven
+    assert "megatok down run goes on" in lost.unproven[0]
+    assert list(aftermath.bills().values()) == [True]
+    let_go()
+    assert teardown("run", ledger_address()).proven
+    assert list(aftermath.bills().values()) == [False]
 
 
 def test_report_9_node_whose_bring_up_failed_is_deleted_with_its_machine(
