@@ -72,7 +72,7 @@ def check_fits(
     if before.reserved_until is not None:
         if not more_usd and until <= before.until:
             return
-        until = max(until, before.until)
+        since, until = min(since, before.since), max(until, before.until)
     purse, usd = books.purse(owner), before.held_usd + more_usd
     for unit in UNITS:
         limit_usd = purse.limits.get(unit)

@@ -34,6 +34,8 @@ NODES = st.sampled_from([0, 1, 2, 2, 3])
 STEPS = st.sampled_from([1, 2, 3, 3, 3])
 HOURS = st.sampled_from([1, 3, 30])
 END = st.sampled_from(["moved", "moved", "refused", "died"])
+RACER = 7
+"""Index of groups that nothing else touches."""
 LAST_HOUR = 80
 """The clock stops here, so that everything ends within the days that the truth counts."""
 
@@ -108,7 +110,7 @@ class Plugin:
     def _would_pass(self, name: str, wanted: Create, until: int) -> bool:
         after = copy.deepcopy(self.truth)
         after.creates[name] = wanted
-        return after.is_over(self.run, until)
+        return after.is_over(self.run, wanted.since, until)
 
 
 class Watched(RuleBasedStateMachine):
@@ -291,6 +293,18 @@ class OnShelf(OnFile):
     @rule(faults=st.lists(st.sampled_from(FAULTS), min_size=1, max_size=3))
     def lose(self, faults: list[Fault]) -> None:
         self.shelf.faults = faults
+
+    @rule(run=RUN, usd=USD)
+    def race(self, run: str, usd: Decimal) -> None:
+        """Between the look and the write of whoever writes next, another plug-in creates a group of its own."""
+
+        def create() -> None:
+            other = Plugin(run, self.handle, self.truth)
+            name, held = other.last(RACER)
+            if held or (other.reserve(name, usd, 3) and other.begin(name, 2)):
+                other.look(name)
+
+        self.shelf.races = [create]
 
     crash = None  # type: ignore[assignment]  # an object is whole or not there
 

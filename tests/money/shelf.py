@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Literal
@@ -23,6 +24,8 @@ class Shelf:
     objects: dict[str, bytes] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     """Of the next puts, in order."""
+    races: list[Callable[[], None]] = field(default_factory=list)
+    """What others do right before the next puts."""
     calls: list[str] = field(default_factory=list)
 
     def bucket(self) -> Bucket:
@@ -33,6 +36,8 @@ class Shelf:
 
     def put_object(self, *, Bucket: str, Key: str, Body: bytes, IfNoneMatch: str = "") -> dict[str, str]:
         self.calls.append("put")
+        if self.races:
+            self.races.pop()()
         fault = self.faults.pop(0) if self.faults else ""
         if fault.endswith("before"):
             raise _failure(fault)

@@ -180,6 +180,32 @@ def a_lost_put_is_taken_for_written(patch: Patch) -> None:
     patch.setattr(Bucket, "_put", put)
 
 
+def a_put_that_lost_its_race_is_taken_for_written(patch: Patch) -> None:
+    def put(self: Bucket, line: bytes, right: Any = Bucket._put) -> bool:
+        if not right(self, line):
+            self._tags = [""]
+            self.took(line)
+        return True
+
+    patch.setattr(Bucket, "_put", put)
+
+
+def who_lost_a_race_writes_what_he_decided_before(patch: Patch) -> None:
+    right = Ledger.append
+
+    def append(self: Ledger, run: str, decide: Any) -> Event | None:
+        made: list[Draft | None] = []
+
+        def once(books: Books) -> Draft | None:
+            if not made:
+                made.append(decide(books))
+            return made[0]
+
+        return right(self, run, once)
+
+    patch.setattr(Ledger, "append", append)
+
+
 BUGS: list[Callable[[Patch], None]] = [
     open_forgets_what_was_spent,
     open_forgets_its_owner,
@@ -204,6 +230,11 @@ BUGS: list[Callable[[Patch], None]] = [
     limit_is_not_looked_at,
     limit_is_of_one_run,
 ]
+RACES: list[Callable[[Patch], None]] = [
+    a_lost_put_is_taken_for_written,
+    a_put_that_lost_its_race_is_taken_for_written,
+    who_lost_a_race_writes_what_he_decided_before,
+]
 SEARCH = settings(
     max_examples=400,
     stateful_step_count=30,
@@ -222,7 +253,8 @@ def test_the_machine_finds_it(plant: Callable[[Patch], None], monkeypatch: Patch
         run_state_machine_as_test(OnFile, settings=SEARCH)
 
 
-def test_the_machine_over_a_bucket_finds_it(monkeypatch: Patch) -> None:
-    a_lost_put_is_taken_for_written(monkeypatch)
+@pytest.mark.parametrize("plant", RACES, ids=lambda plant: plant.__name__)
+def test_the_machine_over_a_bucket_finds_it(plant: Callable[[Patch], None], monkeypatch: Patch) -> None:
+    plant(monkeypatch)
     with pytest.raises((AssertionError, MegatokError)):
         run_state_machine_as_test(OnShelf, settings=SEARCH)

@@ -135,13 +135,13 @@ class Truth:
         could = (one.could_usd for one in mine if index(one.since, unit) <= number <= index(one.ends, unit))
         return sum((Fraction(usd) for usd in could), sum((one.paid_in(number, unit) for one in mine), Fraction(0)))
 
-    def is_over(self, run: str, until: int) -> bool:
-        """Whether what is promised passes the budget of the run, or a limit of its owner from now to `until`."""
+    def is_over(self, run: str, since: int, until: int) -> bool:
+        """Whether what is promised passes the budget of the run, or a limit of its owner from `since` to `until`."""
         if self.promised_usd(run) > self.budgets[run]:
             return True
         for unit in ("day", "month"):
             limit_usd = self.limits.get((RUNS[run], unit))
-            numbers = range(index(self.now, unit), index(max(until, self.now), unit) + 1)
+            numbers = range(index(since, unit), index(max(until, self.now), unit) + 1)
             if limit_usd is not None and any(self.promised_in(RUNS[run], n, unit) > limit_usd for n in numbers):
                 return True
         return False
