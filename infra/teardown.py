@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from infra import orphans
 from infra.cloud import Cloud, Item, Machine
-from infra.clouds import CLOUDS, cloud
+from infra.clouds import CLOUDS, cloud, configured
 from infra.provider.end import in_order, price, see_gone
 from infra.provider.job import patiently
 from money import budget, receipt
@@ -182,9 +182,9 @@ def _end_processes(left: Sequence[orphans.Process], tell: Tell) -> None:
 
 
 def _names(events: Iterable[Event]) -> tuple[str, ...]:
-    """Clouds that the run's events name; all that there are, where none does: the ledger may be lost."""
+    """Clouds that the run's events name; all that we may use, where none does: the ledger may be lost."""
     named = {resource.cloud for event in events for resource in event.resources}
-    return tuple(sorted(named or CLOUDS))
+    return tuple(sorted(named or filter(configured, CLOUDS)))
 
 
 def _clear(work: Work, where: Cloud) -> bool:

@@ -43,18 +43,20 @@ def told(capsys: pytest.CaptureFixture[str], *words: str, code: int) -> str:
 
 
 def test_ledger_is_deleted(aftermath: Aftermath, capsys: pytest.CaptureFixture[str]) -> None:
-    """No new create until what stands is on record again or gone."""
-    order()
+    """No new create until what stands is on record again or gone: the machine, its disk and its address."""
+    order(node_type="cpu-1-disk")
     shutil.rmtree(aftermath.home / "ledger")
     assert "unknown: the ledger does not know its run" in told(capsys, "audit", code=7)
     with pytest.raises(TeardownUnproven, match="megatok audit --fix puts it on record"):
         order(run="other")
-    assert len(bills()) == 1
-    assert "-> adopted" in told(capsys, "audit", "--fix", code=0)
+    assert len(bills()) == 3
+    assert told(capsys, "audit", "--fix", code=0).count("-> adopted") == 3
     order(run="other")
-    assert "by right" in told(capsys, "audit", code=0)
+    assert told(capsys, "audit", code=0).count("by right") == 4
     assert "all proven gone" in told(capsys, "down", "run", code=0)
     assert teardown("other", ledger_address()).proven
+    spent = sum(account(Ledger(ledger_address()).events(), run).settled_usd for run in ("run", "other"))
+    assert spent == sum(Decimal(line["usd"]) for line in bills())
     assert not any(aftermath.bills().values())
 
 

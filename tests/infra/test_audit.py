@@ -274,3 +274,15 @@ def test_heartbeat_names_what_is_watched_and_counts_for_three_rounds(
     assert heard(29)
     assert heard(31) is None
     assert heard(0, "far") is None
+
+
+def test_teardown_asks_only_clouds_that_this_machine_may_use(
+    cloud: MemoryCloud, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no event names one; a run that is known to be there stays unproven."""
+    monkeypatch.setattr(cloud, "scope", lambda: refuse(NotConfigured("no key for memory")))
+    monkeypatch.setattr(cloud, "inventory", lambda run=None: refuse(NotConfigured("no key for memory")))
+    assert teardown("elsewhere", ledger_address()).proven
+    intend(ledger, "here")
+    (doubt, *_) = teardown("here", ledger_address(), settle_timeout_s=0).unproven
+    assert "cloud memory: no key for memory" in doubt
