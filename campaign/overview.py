@@ -19,7 +19,7 @@ from money.limits import Left, left
 from spec import clock, home
 from spec.errors import MegatokError, NotConfigured
 from spec.home import ledger_address
-from spec.inventory import Switch
+from spec.inventory import Inventory, Switch
 from spec.receipt import Receipt
 
 
@@ -90,7 +90,7 @@ def _machines() -> tuple[dict[str, list[Machine]], list[str]]:
 def _standing(name: str, ledger: Ledger, money: Account, machines: list[Machine], notes: list[str]) -> Standing:
     folder = RunFolder(name)
     owner = folder.owner()
-    inventory = folder.inventory() or stack.inventory(name)
+    inventory = folder.inventory() or _of_stack(name)
     told = [node.expires_at for node in inventory.nodes if node.expires_at] if inventory else []
     ends = [one.expires_at for one in machines if one.expires_at] or told
     phase = folder.last_line() if owner else "no runner"
@@ -110,6 +110,14 @@ def _standing(name: str, ledger: Ledger, money: Account, machines: list[Machine]
         note="; ".join([note, *notes] if note else notes),
         nodes=tuple(_node_end(one, ledger) for one in machines),
     )
+
+
+def _of_stack(name: str) -> Inventory | None:
+    """None also where the engine cannot tell: what stands is known from the clouds."""
+    try:
+        return stack.inventory(name)
+    except (MegatokError, OSError):
+        return None
 
 
 def _node_end(machine: Machine, ledger: Ledger) -> NodeEnd:

@@ -133,6 +133,7 @@ def test_home_cannot_be_written(aftermath: Aftermath, tmp_path: Path) -> None:
     """Looking works; nothing is rented."""
     order()
     audit, up = read_only(aftermath.home, "audit"), read_only(aftermath.home, "up", str(recipe(tmp_path)))
+    assert "run " in read_only(aftermath.home, "status").stdout
     assert (audit.returncode, "by right" in audit.stdout) == (0, True), audit.stderr
     assert up.returncode == 1
     assert "Read-only file system" in up.stderr and "unexpected" not in up.stderr
