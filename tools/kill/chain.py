@@ -63,7 +63,7 @@ class Chain:
                 event = json.loads(line)
                 if event["event"] == "start":
                     times[event["id"]] = event["at"], None
-                elif times[event["id"]][1] is None:
+                elif event["event"] == "stop" and times[event["id"]][1] is None:
                     times[event["id"]] = times[event["id"]][0], event["at"]
         return times
 
