@@ -294,17 +294,19 @@ class OnShelf(OnFile):
     def lose(self, faults: list[Fault]) -> None:
         self.shelf.faults = faults
 
-    @rule(run=RUN, usd=USD)
-    def race(self, run: str, usd: Decimal) -> None:
-        """Between the look and the write of whoever writes next, another plug-in creates a group of its own."""
+    @rule(who=WHO, run=RUN, index=INDEX, usd=USD, nodes=NODES)
+    def race(self, who: int, run: str, index: int, usd: Decimal, nodes: int) -> None:
+        """Between the look and the write of a create, another plug-in takes all the money that is left."""
 
         def create() -> None:
             other = Plugin(run, self.handle, self.truth)
             name, held = other.last(RACER)
-            if held or (other.reserve(name, usd, 3) and other.begin(name, 2)):
+            left_usd = self.truth.budgets[run] - self.truth.promised_usd(run)
+            if held or (other.reserve(name, left_usd, 3) and other.begin(name, 2)):
                 other.look(name)
 
         self.shelf.races = [create]
+        self.create(who, run, index, usd, 1, nodes, 3)
 
     crash = None  # type: ignore[assignment]  # an object is whole or not there
 
