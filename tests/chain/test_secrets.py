@@ -46,7 +46,7 @@ class Onlooker:
                 nodes = call("GET", "/v1/nodes", query={"tag": "megatok-run"})
             except MegatokError:
                 continue
-            self.seen |= {json.dumps(node).encode() for node in nodes}  # their user data is part of it
+            self.seen |= {json.dumps(node).encode() for node in nodes}
 
 
 def contents(path: Path) -> Iterator[bytes]:
@@ -81,6 +81,7 @@ def test_known_secrets_are_found_nowhere(aftermath: Aftermath, tmp_path: Path, r
         "private key": private_key.splitlines()[2],
     }
     meanwhile = holders(home, known)
+    assert list(home.glob("localcloud/nodes/*/user_data"))
     done = runner.end()
     onlooker.stop()
     assert done.rc == 0, done.err
@@ -97,5 +98,6 @@ def test_known_secrets_are_found_nowhere(aftermath: Aftermath, tmp_path: Path, r
 
 
 def on_a_node(path: str, name: str) -> bool:
-    """The key that its own server checks: in a file of the node, which goes with it."""
-    return name == "api key" and path.startswith("localcloud/nodes/")
+    """The key that its own server checks, in a file that goes with the node; never in its user data."""
+    on_disk = path.startswith("localcloud/nodes/") and not path.endswith("/user_data")
+    return name == "api key" and on_disk
