@@ -118,9 +118,15 @@ def _intents(intents: Sequence[Event], work: Mended) -> str:
 def _runs(hollow: Sequence[Hollow], work: Mended) -> str:
     return "\n".join(
         f"run {one.run}: nothing stands; {'open' if one.is_open else 'closed'}, ${one.held_usd} still held; "
-        f"{'somebody may be at work on it' if one.busy else 'nobody works on it'}{_done(work, one.run)}"
+        f"{_workers(one, work)}{_done(work, one.run)}"
         for one in hollow
     )
+
+
+def _workers(one: Hollow, work: Mended) -> str:
+    if one.busy:
+        return "somebody may be at work on it"
+    return "nobody works on it" + ("" if one.run in work.done else ", settle it with: megatok audit --fix")
 
 
 def _ended(report: Report, work: Mended) -> str:
