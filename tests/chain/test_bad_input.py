@@ -82,7 +82,12 @@ def refused(aftermath: Aftermath, capsys: pytest.CaptureFixture[str]) -> Refused
         (2, "context_tokens", "context_tokens: 256", "context_tokens: 16"),
         (2, "speculation", "slots: 2", "slots: 2, speculation: mtp4"),
         (3, "budget_usd is missing; add it, or give --budget USD", "budget_usd: 0.10\n", ""),
-        (3, "the worst case of this run, $0.0167, is above its budget of $0.0100", "usd: 0.10", "usd: 0.01"),
+        (
+            3,
+            "above its budget of $0.0100, which buys each node 345 s, below the least of 600 s",
+            "usd: 0.10",
+            "usd: 0.01",
+        ),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -100,7 +105,8 @@ def test_recipe_is_refused(refused: Refused, tmp_path: Path, code: int, said: st
         (2, "is a folder; name a file in it", ("run", "/")),
         (2, "no run 'gone' on this machine", ("run", "--resume", "gone")),
         (2, "no run '../..' on this machine", ("run", "--resume", "../..")),
-        (2, "name a recipe", ("run", "local", "--resume", "gone")),
+        (2, "leave 'local' out", ("run", "local", "--resume", "gone")),
+        (2, "name a recipe", ("run",)),
         (2, "'Not OK' is no run id", ("run", "local", "--id", "Not OK")),
         (2, "no cell 'DP9' in this campaign; it has DP2xTP1-none-c1-r1", ("run", "local", "--only", "DP9")),
         (2, "'one' is not an amount of dollars", ("run", "local", "--budget", "one")),

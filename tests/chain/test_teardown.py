@@ -68,13 +68,13 @@ def test_cloud_never_answers(aftermath: Aftermath, tmp_path: Path, run_id: str) 
     aftermath.nothing(run_id)
 
 
-def test_day_is_spent_when_one_node_is_up(aftermath: Aftermath, tmp_path: Path, run_id: str) -> None:
-    """Each node may cost 600 s x $0.10/h; the day has room for one and a half."""
+def test_day_without_room_for_all_nodes_gets_none(aftermath: Aftermath, tmp_path: Path, run_id: str) -> None:
+    """Each node may cost 600 s x $0.10/h; the day has room for one and a half, and each may take its share."""
     set_limits(Ledger(ledger_address()), owner(), Decimal("0.025"), None)
     done = megatok("up", recipe(tmp_path, TWO), "--id", run_id)
     assert done.rc == 3
     assert "day" in done.complaint()
-    aftermath.nothing(run_id, nodes=1)
+    aftermath.nothing(run_id, nodes=0)
 
 
 def half_up(aftermath: Aftermath, tmp_path: Path, run_id: str) -> Runner:
