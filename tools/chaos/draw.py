@@ -87,16 +87,16 @@ def recipe(nodes: int, lifetime_s: int, budget_usd: Decimal, node_type: str = "c
 
 Weighted = Mapping[str, int]
 UP: Weighted = {
-    "ledger open": 1, "ledger reserve": 1, "ledger intent": 1, "ledger commit": 3, "ledger armed": 4,
-    "create accepted": 4, "create made": 6, "create answered": 3,
+    "ledger open": 1, "ledger reserve": 1, "ledger intent": 1, "ledger commit": 6, "ledger armed": 8,
+    "create accepted": 4, "create made": 10, "create answered": 4,
 }  # fmt: skip
 UP_AGAIN: Weighted = {
-    "ledger fence": 1, "ledger commit": 2, "ledger armed": 1, "* accepted": 2, "* made": 2, "* answered": 1,
-    "create accepted": 1, "create made": 2,
+    "ledger fence": 1, "ledger commit": 3, "ledger armed": 2, "* accepted": 2, "* made": 2, "* answered": 1,
+    "create accepted": 1, "create made": 4,
 }  # fmt: skip
 DOWN: Weighted = {
-    "ledger settle": 4, "ledger sighting": 1, "ledger close": 1, "list answered": 2, "read answered": 2,
-    "delete accepted": 8, "delete made": 5, "delete answered": 3,
+    "ledger settle": 2, "ledger sighting": 1, "ledger close": 1, "list answered": 2, "read answered": 2,
+    "delete accepted": 14, "delete made": 4, "delete answered": 2,
 }  # fmt: skip
 ONCE = {"ledger open", "ledger close", "ledger fence", "ledger sighting"}
 """A command writes one of them; of others, up to one a node."""
