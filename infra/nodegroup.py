@@ -12,11 +12,9 @@ from infra.keys import key_file, public_key
 from infra.settings import StackSettings
 from spec import load
 from spec.errors import RecipeError
-from spec.group import GroupState
+from spec.group import NODE_GROUP, GroupState
 from spec.inventory import Inventory
 from spec.recipe import Cluster
-
-TYPE = "megatok:infra:NodeGroup"
 
 
 class NodeGroup(pulumi.CustomResource):
@@ -28,7 +26,7 @@ class NodeGroup(pulumi.CustomResource):
     region: pulumi.Output[str]
 
     def __init__(self, name: str, inputs: Mapping[str, Any], opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(TYPE, name, {**inputs, **dict.fromkeys(GroupState.model_fields)}, opts)
+        super().__init__(NODE_GROUP, name, {**inputs, **dict.fromkeys(GroupState.model_fields)}, opts)
 
 
 def stand_up(settings: StackSettings, cluster: Cluster) -> tuple[NodeGroup, ...]:

@@ -22,6 +22,7 @@ from infra.engine.settings import backend
 from infra.settings import StackSettings
 from spec import load
 from spec.errors import Interrupted, MegatokError, RecipeError
+from spec.group import NODE_GROUP
 from spec.home import ROOT
 from spec.inventory import Inventory
 
@@ -71,18 +72,35 @@ def inventory(run: str) -> Inventory | None:
 
 
 def extend(run: str, extend_s: float) -> Inventory:
-    """Let the nodes of a run live `extend_s` longer than they would now; OverBudget where the budget is too small."""
+    """Let the nodes of a run live `extend_s` longer than they would now; OverBudget where the budget is too small.
+
+    Counted from what its state says was granted, not from what was ever asked for: an extension that was killed on its
+    way is granted once when it is asked for again, and one that was refused is not granted by a later `up`.
+    """
     if extend_s <= 0:
         raise RecipeError(f"extend by {extend_s} s: give a number of seconds above 0")
     told = settings(run)
     with _errors(run):
         stack = _Checkout().select(run)
-        _configured(stack, dataclasses.replace(told, extend_s=told.extend_s + extend_s))
+        granted_s = _granted_s(stack)
+        if granted_s is None:
+            raise RecipeError(f"stack {run} knows of no node that could live longer; see: megatok status {run}")
+        _configured(stack, dataclasses.replace(told, extend_s=granted_s + extend_s))
         try:
             return _up(stack)
         except CommandError:
-            _configured(stack, told)  # a wish that was refused must not be granted by a later `up`
+            stack.set_config(f"{PROJECT}:extend_s", ConfigValue(str(granted_s)))
             raise
+
+
+def _granted_s(stack: Stack) -> float | None:
+    """What nodes have in their ends beyond their first lifetime; None where the state has no node."""
+    try:
+        resources = (stack.export_stack().deployment or {}).get("resources", ())
+    except StackNotFoundError:
+        return None
+    outputs = [one["outputs"] for one in resources if one.get("type") == NODE_GROUP and one.get("outputs")]
+    return max((float(one["extended_s"]) for one in outputs if one.get("nodes")), default=None)
 
 
 def settings(run: str) -> StackSettings:

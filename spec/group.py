@@ -12,6 +12,9 @@ from spec.base import Budget, Name, Natural, Positive, Price, Seconds, Seq, Spec
 from spec.inventory import Node
 from spec.recipe import PriceExtra, SshHost
 
+NODE_GROUP = "megatok:infra:NodeGroup"
+"""Its type in a Pulumi program and state."""
+
 
 class GroupInputs(Spec):
     """1 to k nodes that must stand in one place, all or none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from infra.stack import StackSettings
 from infra.teardown import take_over
 from money.ledger import Ledger
 from spec.errors import Interrupted, NoCapacity, OverBudget, RecipeError
-from spec.home import ROOT, ledger_address
+from spec.home import ROOT, home, ledger_address
 from spec.inventory import Inventory, Node
 from tests.infra.conftest import until
 
@@ -87,6 +88,12 @@ def test_a_cluster_stands_changes_lives_longer_and_goes(run: str) -> None:
     assert third.nodes[:2] == first.nodes
     assert running() == 3
 
+    with pytest.raises(OverBudget):
+        stack.extend(run, 36e6)
+    assert stack.up(settings(run, nodes=3)) == third
+
+    # As a runner leaves it that died before the engine began: asked for again, it is granted once.
+    assert shell(f"pulumi config set --plaintext extend_s 60.0 --stack {run}").returncode == 0
     longer = stack.extend(run, 60)
     assert [(_end(new), new.id) for new in longer.nodes] == [(_end(old) + MINUTE, old.id) for old in third.nodes]
     assert stack.inventory(run) == longer
@@ -105,6 +112,16 @@ def test_a_cluster_stands_changes_lives_longer_and_goes(run: str) -> None:
     assert run not in stack.stacks()
     assert not (ROOT / f"Pulumi.{run}.yaml").exists()
     assert stack.inventory(run) is None
+    stack.destroy(run)
+
+
+def test_extending_without_a_state_rents_nothing(run: str) -> None:
+    made = stack.up(settings(run, nodes=1))
+    shutil.rmtree(home() / "state")
+    with pytest.raises(RecipeError, match="knows of no node that could live longer"):
+        stack.extend(run, 60)
+    assert running() == 1
+    assert stack.up(settings(run, nodes=1)) == made
     stack.destroy(run)
 
 
