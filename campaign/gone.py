@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterable
 
 from campaign.begin import again
-from campaign.folder import RunFolder, known
+from campaign.folder import RunFolder, folders, known
 from campaign.run import Run, Say
 from campaign.steps import tear_down
 from infra import stack
@@ -99,6 +100,20 @@ def _by_tags(name: str, say: Say) -> Receipt:
     except MegatokError as error:
         say(str(error))
     return receipt
+
+
+def forget(names: Iterable[str], say: Say) -> None:
+    """Drop what stacks and run folders say of runs that were ended without them: nothing of it stands any more."""
+    for name in set(names) & {*stack.stacks(), *(folder.run for folder in folders())}:
+        folder = RunFolder(name)
+        try:
+            folder.forget_inventory()
+            stack.forget(name)
+            kept = [one for one in Ledger(ledger_address()).receipts().values() if one.run == name]
+            for receipt in sorted(kept, key=lambda one: one.written_at)[-1:]:
+                folder.write("receipt.json", receipt.model_dump_json(indent=1))
+        except (MegatokError, OSError) as error:
+            say(f"stack {name}: {error}")
 
 
 def _released(folder: RunFolder) -> bool:

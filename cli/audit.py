@@ -14,10 +14,11 @@ from datetime import datetime, timedelta
 import click
 
 from campaign.folder import RunFolder
+from campaign.gone import forget
 from campaign.heads import verified
 from cli.output import JSON, answer, columns, progress
 from infra.audit.look import Silence
-from infra.audit.mend import Mended, beat, mend
+from infra.audit.mend import CLOSED, Mended, beat, mend
 from infra.audit.report import Finding, Hollow, Report, audit
 from spec.errors import MegatokError, RecipeError, worst
 from spec.home import ledger_address
@@ -50,6 +51,7 @@ def _audit(names: tuple[str, ...], fix: bool, every: float, as_json: bool) -> in
     named = seen.about(names)
     before = seen if fix else named
     work, after = mend(before, names, _owned, progress) if fix else (Mended(), before)
+    forget([run for run in work.runs if work.done.get(run) == CLOSED], progress)
     scopes = _beat(after, every, work) if fix else ()
     doubts = list(dict.fromkeys((*work.doubts, *after.unproven)))
     code = worst([7] * bool(doubts) + [3] * bool(work.over_budget))

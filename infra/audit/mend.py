@@ -17,6 +17,8 @@ from spec.errors import MegatokError
 from spec.ledger import Event, Resource, Scope
 
 WORKERS = 8
+CLOSED = "settled and closed"
+"""What became of a run that was ended as a whole."""
 LIMIT_S = 120.0
 """For what would not go."""
 BEATS = 3
@@ -106,7 +108,7 @@ def _end_run(work: Mended, report: Report, run: str, tell: Tell, *, foreign: boo
         if one.item.run == run:
             work.done[one.item.id] = "deleted, proven gone" if receipt.proven else "NOT proven gone"
     work.runs.append(run)
-    work.done[run] = "settled and closed" if receipt.proven else "NOT proven gone"
+    work.done[run] = CLOSED if receipt.proven else "NOT proven gone"
     work.doubts += receipt.unproven
 
 

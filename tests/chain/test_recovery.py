@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from cli.main import main
+from infra import stack
 from infra.clouds.local.program import call
 from infra.teardown import teardown
 from money.account import account
@@ -147,3 +148,15 @@ def read_only(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
     if "unshare failed" in done.stderr or "must be superuser" in done.stderr:
         pytest.skip("only root may mount a folder read-only")
     return done
+
+
+def test_run_that_an_audit_has_ended_is_forgotten(
+    aftermath: Aftermath, tmp_path: Path, run_id: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else its stack would say that nodes stand, and a later `up` would go by what they once were granted."""
+    assert megatok("up", recipe(tmp_path), "--id", run_id).rc == 0
+    assert "deleted, proven gone" in told(capsys, "audit", "--fix", run_id, code=0)
+    assert run_id not in stack.stacks()
+    assert not (ROOT / f"Pulumi.{run_id}.yaml").exists()
+    assert "nothing stands" in told(capsys, "status", code=0)
+    aftermath.nothing(run_id, nodes=1)
