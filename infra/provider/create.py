@@ -27,6 +27,9 @@ from spec.errors import CloudError, Interrupted, MegatokError, NoCapacity
 from spec.home import ledger_mark
 from spec.ledger import Resource
 
+CLOSE_S = 2.0
+"""A cloud may count in whole seconds."""
+
 
 @dataclass(frozen=True)
 class Made:
@@ -36,6 +39,8 @@ class Made:
     machines: tuple[Machine, ...]
     switches: tuple[Armed, ...]
     """Of each machine."""
+    extended_s: float
+    """How much of the `extend_s` asked for is in its lifetime."""
 
 
 def create(job: Job, owner: Owner) -> Made:
@@ -48,7 +53,8 @@ def create(job: Job, owner: Owner) -> Made:
         machines = salvage(place(job, token), token, lags=True)
         if machines:
             budget.intent(job.ledger, run, owner.epoch, token, "adopted", ())
-            return _keep(job, token, machines, prices.asked_now(job, machines[0].resource.region))
+            tariff = prices.asked_now(job, machines[0].resource.region)
+            return _keep(job, token, machines, tariff, _extended_s(job, machines))
         number += 1
     return _walk(job, owner, number)
 
@@ -86,7 +92,17 @@ def _rent(job: Job, owner: Owner, token: str, offer: Offer, tariff: Tariff) -> M
         machines = salvage(job, token, lags=not isinstance(error, NoCapacity))
         if not machines:
             raise
-    return _keep(job, token, machines, tariff)
+    return _keep(job, token, machines, tariff, job.inputs.extend_s)
+
+
+def _extended_s(job: Job, machines: Sequence[Machine]) -> float:
+    """What machines of an earlier attempt have of `extend_s`: what they live beyond `lifetime_s`, by their own times.
+
+    Where the budget bought less than that, they count as not extended: they never live longer than both together.
+    """
+    lives = [(one.expires_at - one.created_at).total_seconds() for one in machines if one.expires_at]
+    beyond_s = min(lives, default=job.inputs.whole_life_s) - job.inputs.lifetime_s
+    return job.inputs.extend_s if beyond_s > job.inputs.extend_s - CLOSE_S else max(0.0, beyond_s)
 
 
 def _unborn(job: Job, offer: Offer, name: str) -> Resource:
@@ -116,7 +132,7 @@ def _request(job: Job, token: str, offer: Offer, life_s: float) -> CreateRequest
     )
 
 
-def _keep(job: Job, token: str, machines: tuple[Machine, ...], tariff: Tariff | None) -> Made:
+def _keep(job: Job, token: str, machines: tuple[Machine, ...], tariff: Tariff | None, extended_s: float) -> Made:
     """Commit, and see that something ends the machines when nobody does; what nothing ends is deleted at once."""
     run, ordered = job.inputs.run, tuple(sorted(machines, key=lambda one: job.inputs.names.index(one.name)))
     began = min(machine.started_at or machine.created_at for machine in machines)
@@ -128,7 +144,7 @@ def _keep(job: Job, token: str, machines: tuple[Machine, ...], tariff: Tariff | 
     for machine, found in zip(ordered, switches):
         for switch in (one for one in found if one.armed):
             budget.armed(job.ledger, run, token, switch.kind, (machine.resource,), switch.fires_at)
-    return Made(token, ordered, switches)
+    return Made(token, ordered, switches, extended_s)
 
 
 def _armed(job: Job, token: str, machines: Sequence[Machine]) -> tuple[Armed, ...]:

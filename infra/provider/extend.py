@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -31,6 +32,7 @@ def extend(job: Job, epoch: int, known: GroupState) -> tuple[Node, ...]:
     ends = [end for end in wanted if end]
     if not ends:
         return known.nodes
+    _refuse_over(job, known, wanted)
     until_at = max(ends) + timedelta(seconds=job.cloud.capabilities.delete_s)
     budget.extend(job.ledger, run, epoch, token, _more_usd(job, known, more_s), until_at)
     try:
@@ -45,6 +47,25 @@ def _wanted(known: GroupState, extend_s: float) -> Sequence[datetime | None]:
         return [end + timedelta(seconds=extend_s) if end else None for end in known.first_ends]
     more = timedelta(seconds=extend_s - known.extended_s)  # made by a program that did not keep the first ends
     return [node.expires_at + more if node.expires_at else None for node in known.nodes]
+
+
+def _refuse_over(job: Job, known: GroupState, wanted: Sequence[datetime | None]) -> None:
+    """CloudError where a node has ended, should have, or would have by its new end: nothing is set aside for it."""
+    now = patiently(job.cloud.now)
+    for node, end in zip(known.nodes, wanted):
+        found = job.machine(node, known.token)
+        if found.state not in ("pending", "running"):
+            raise CloudError(f"{node.name} ({node.id}) cannot live longer: it has ended; {_way_out(job)}")
+        over = [at for at in (found.expires_at, end) if at and at <= now]
+        if over:
+            raise CloudError(
+                f"{node.name} ({node.id}) cannot live until {min(over):%Y-%m-%dT%H:%M:%SZ}: it is {now:%H:%M:%SZ} on "
+                f"{job.cloud.name}; {_way_out(job)}"
+            )
+
+
+def _way_out(job: Job) -> str:
+    return f"end what is left of it: megatok down {job.inputs.run}"
 
 
 def _more_usd(job: Job, known: GroupState, more_s: float) -> Decimal:
@@ -84,15 +105,23 @@ def _rearmed(job: Job, token: str, node: Node, end: datetime) -> Node | None:
 
 
 def _ends_as_before(job: Job, token: str, node: Node) -> bool | None:
-    now, end = job.machine(node, token).expires_at, node.expires_at
-    return True if now and end and now <= end + CLOSE else None
+    """None while that is not so. What has ended lives no longer than it did."""
+    found, end = job.machine(node, token), node.expires_at
+    if found.state == "terminated":
+        return True
+    return True if found.expires_at and end and found.expires_at <= end + CLOSE else None
+
+
+def _moved_back(job: Job, token: str, node: Node) -> bool:
+    if node.expires_at is None or job.machine(node, token).state == "terminated":
+        return True
+    with contextlib.suppress(CloudError):  # it may have ended meanwhile: what is so is read below
+        patiently(partial(job.cloud.extend, node.id, node.expires_at))
+    return bool(until(lambda: _ends_as_before(job, token, node), switches.ARM_S))
 
 
 def _give_back(job: Job, epoch: int, known: GroupState, until_at: datetime, why: MegatokError) -> None:
-    """Old ends again; where that is not shown to be so, the money stays set aside."""
-    for node in known.nodes:
-        if node.expires_at:
-            patiently(partial(job.cloud.extend, node.id, node.expires_at))
-            if not until(lambda one=node: _ends_as_before(job, known.token, one), switches.ARM_S):  # type: ignore[misc]
-                return
-    budget.unextend(job.ledger, job.inputs.run, epoch, known.token, until_at, str(why))
+    """Old ends again, of all; where that is not shown to be so, the money stays set aside."""
+    moved_back = [_moved_back(job, known.token, node) for node in known.nodes]
+    if all(moved_back):
+        budget.unextend(job.ledger, job.inputs.run, epoch, known.token, until_at, str(why))

@@ -6,7 +6,7 @@ import threading
 
 from infra.cloud import Item
 from infra.clouds import CLOUDS, cloud
-from infra.engine.wire import UNKNOWN, Checked, Difference, Values
+from infra.engine.wire import UNKNOWN, Checked, Difference, PartialCreate, Values
 from infra.provider import state as states
 from infra.provider.create import create
 from infra.provider.end import end
@@ -16,7 +16,7 @@ from infra.provider.ledgers import Ledgers
 from infra.provider.lost import Seen
 from infra.provider.salvage import find
 from money import budget
-from spec.errors import RecipeError
+from spec.errors import MegatokError, RecipeError
 from spec.group import GroupInputs, GroupState
 from spec.inventory import Node
 
@@ -76,7 +76,11 @@ class NodeGroups:
             states.node(job.inputs, job.inputs.index + offset, machine, switches)
             for offset, (machine, switches) in enumerate(zip(made.machines, made.switches))
         ]
-        return made.token, states.made(nodes, made.token, job.inputs.extend_s)
+        state = states.made(nodes, made.token, made.extended_s)
+        try:
+            return made.token, self._as_long(job, state)
+        except MegatokError as error:
+            raise PartialCreate(made.token, state, error) from error
 
     def read(self, id: str, state: Values, inputs: Values) -> Values | None:
         """None as soon as one node is gone: a group stands whole, or it is made anew."""
@@ -94,13 +98,9 @@ class NodeGroups:
         return states.changed(known, nodes)
 
     def update(self, id: str, state: Values, inputs: Values, preview: bool) -> Values:
-        known = GroupState.of(state)
         if preview:
             return dict(state) | {"nodes": UNKNOWN, "expires_at": UNKNOWN, "extended_s": inputs["extend_s"]}
-        job = self._job(inputs)
-        if job.inputs.extend_s <= known.extended_s:
-            return state
-        return states.changed(known, extend(job, self._ledgers.epoch(job.inputs), known), job.inputs.extend_s)
+        return self._as_long(self._job(inputs), state)
 
     def delete(self, id: str, state: Values, inputs: Values) -> None:
         """End what the state names and what carries the token; gone already is success."""
@@ -112,6 +112,13 @@ class NodeGroups:
 
     def cancel(self) -> None:
         self._stop.set()
+
+    def _as_long(self, job: Job, state: Values) -> Values:
+        """The state once its nodes have all of `extend_s`."""
+        known = GroupState.of(state)
+        if job.inputs.extend_s <= known.extended_s:
+            return state
+        return states.changed(known, extend(job, self._ledgers.epoch(job.inputs), known), job.inputs.extend_s)
 
     def _job(self, inputs: Values) -> Job:
         whole = GroupInputs.of(inputs)

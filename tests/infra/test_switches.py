@@ -9,6 +9,7 @@ from decimal import Decimal
 
 import pytest
 
+from infra.engine.wire import PartialCreate
 from infra.provider.group import NodeGroups
 from money import reaper
 from money.ledger import Ledger
@@ -133,6 +134,66 @@ def test_extension_beyond_the_budget_moves_nothing(groups: NodeGroups, memory: M
     with pytest.raises(OverBudget):
         longer(groups, id, state, 1800, budget_usd="1.2")
     assert memory.machines["i-1"].expires_at == end_of(state)
+
+
+@pytest.mark.parametrize("meanwhile", [False, True])
+def test_extension_of_a_node_that_ends_meanwhile_is_given_back(
+    groups: NodeGroups, memory: MemoryCloud, meanwhile: bool
+) -> None:
+    """It ends at the first call, or at the one that moves it back."""
+    id, state = made(groups)
+    alive = [True] * meanwhile
+
+    def refuse(id: str, expires_at: datetime) -> datetime:
+        if not alive:
+            memory.delete(memory.machines[id].resource)
+            raise CloudError(f"node {id} cannot live longer: it has ended")
+        alive.clear()
+        raise CloudError("not now")
+
+    memory.extend = refuse  # type: ignore[method-assign]
+    with pytest.raises(CloudError, match="not now" if meanwhile else "it has ended"):
+        longer(groups, id, state, 1800)
+    assert money().reserved_usd == Decimal(1)
+
+
+@pytest.mark.parametrize("ahead_s", [3601, 36000])
+def test_extension_of_what_should_have_ended_sets_nothing_aside(
+    groups: NodeGroups, memory: MemoryCloud, ahead_s: float
+) -> None:
+    id, state = made(groups)
+    memory.ahead = timedelta(seconds=ahead_s)
+    with pytest.raises(CloudError, match=r"cannot live until .*megatok down r"):
+        longer(groups, id, state, 1800)
+    assert "extend" not in kinds()
+
+
+def test_extension_of_what_has_ended_sets_nothing_aside(groups: NodeGroups, memory: MemoryCloud) -> None:
+    id, state = made(groups)
+    memory.delete(memory.machines["i-1"].resource)
+    with pytest.raises(CloudError, match="cannot live longer: it has ended"):
+        longer(groups, id, state, 1800)
+    assert "extend" not in kinds()
+
+
+@pytest.mark.parametrize("before_s", [0, 600, 1800])
+def test_adopted_node_lives_as_long_as_asked(groups: NodeGroups, memory: MemoryCloud, before_s: float) -> None:
+    """Its state was lost before it was extended, after a part of that, or after all of it."""
+    id, state = made(groups)
+    if before_s:
+        longer(groups, id, state, before_s)
+    _, adopted = made(NodeGroups(), extend_s=1800)
+    assert memory.machines["i-1"].expires_at == end_of(adopted) == end_of(state) + HALF_HOUR
+    assert money().reserved_usd == pytest.approx(Decimal("1.5"))  # each amount is rounded up
+    assert (adopted["extended_s"], len(memory.created)) == (1800, 1)
+
+
+def test_adopted_node_that_cannot_live_longer_is_known_as_it_is(groups: NodeGroups, memory: MemoryCloud) -> None:
+    id, state = made(groups, budget_usd="1.2")
+    with pytest.raises(PartialCreate, match="1.2") as partial:
+        made(NodeGroups(), budget_usd="1.2", extend_s=1800)
+    assert (partial.value.id, partial.value.state["extended_s"]) == (id, 0)
+    assert end_of(partial.value.state) == end_of(state)
 
 
 def _freeze(memory: MemoryCloud, id: str, old: datetime) -> datetime:
