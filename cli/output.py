@@ -134,7 +134,8 @@ def receipt_table(receipt: Receipt) -> str:
     ]
     table = columns(rows, ("name", "id", "created", "deleted", "seen absent", "cost", "gone"))
     money = "play money" if receipt.simulated else "US dollars"
-    total = f"total ${receipt.usd:.4f} of ${receipt.budget_usd:.4f} ({money})"
+    more = f", and at most ${receipt.held_usd:.4f} more that is not settled yet," if receipt.held_usd else ""
+    total = f"total ${receipt.usd:.4f}{more} of ${receipt.budget_usd:.4f} ({money})"
     state = "all proven gone" if receipt.proven else "NOT proven gone: " + "; ".join(receipt.unproven)
     return "\n".join([table if rows else "nothing billable was ever made", f"{total}; {state}"])
 

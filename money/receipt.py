@@ -58,6 +58,7 @@ def build(
         simulated=simulated,
         budget_usd=total.budget_usd,
         usd=total.settled_usd,
+        held_usd=total.reserved_usd,
         cloud_usd=sum(cloud_usd.values(), ZERO) if cloud_usd else None,
         burned_usd=sum((line.usd for thing, line in zip(things, lines, strict=True) if _burned(thing, total)), ZERO),
         lines=lines,

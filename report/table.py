@@ -99,7 +99,8 @@ def _money(document: RunDocument) -> Iterator[str]:
         kind = "simulated dollars" if receipt.simulated else "US dollars"
         price = invoice_usd_per_million(document)
         share = f"; {dollars(price)} per million output tokens, whole invoice" if price is not None else ""
-        yield from _wrapped(f"Cost {dollars(receipt.usd)} of {dollars(receipt.budget_usd)} ({kind}){share}")
+        more = f" and at most {dollars(receipt.held_usd)} more, not settled yet," if receipt.held_usd else ""
+        yield from _wrapped(f"Cost {dollars(receipt.usd)}{more} of {dollars(receipt.budget_usd)} ({kind}){share}")
     yield from _wrapped(proof(document))
     for line in receipt.unproven if receipt else ():
         yield from _wrapped(f"  {line}")

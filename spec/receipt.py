@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import AwareDatetime, ValidationError
+from pydantic import AwareDatetime, Field, ValidationError
 
 from spec.base import Seq, Spec, Usd
 from spec.ledger import Resource
@@ -31,6 +31,8 @@ class Receipt(Spec):
     """True where the dollars are the local cloud's play money."""
     budget_usd: Usd
     usd: Usd
+    held_usd: Usd = Field(default=0, validate_default=True)
+    """Still set aside for what is not settled: so much more may be paid at most. 0 where all is proven."""
     cloud_usd: Usd | None
     burned_usd: Usd
     """Part of `usd` that went to nodes that failed or were replaced."""

@@ -170,3 +170,9 @@ def test_a_later_teardown_proves_what_an_earlier_could_not(ledger: Ledger) -> No
     budget.settle(ledger, RUN, "r-0-a1", machine("a"), Decimal(1), at(0), at(60))
     absent(ledger, "a")
     assert build(ledger).proven
+
+
+def test_what_is_not_settled_is_told_beside_the_total(ledger: Ledger) -> None:
+    begin(ledger, "r-0-a1")
+    found = receipt.build(ledger.events(RUN), RUN, cloud_usd={}, simulated=True, unproven=(), ledger=ledger, now=NOON)
+    assert (found.proven, found.usd, found.held_usd) == (False, Decimal(0), Decimal(10))
