@@ -21,6 +21,8 @@ from spec.recipe import Cluster, SshHost
 REGION = "own"
 PORTS = 64
 FIRST_PORT = 8000
+BLOCKS = 797
+"""A prime, so that ports at even distances fall into different blocks; the last one ends below 65536."""
 
 
 class SshCloud:
@@ -148,7 +150,7 @@ def _machine(claim: Claim) -> Machine:
 
 def _ports(host: SshHost) -> Ports:
     """The usual block; another where SSH does not listen on 22: several such hosts may share one address."""
-    block = 0 if host.port == 22 else 1 + host.port % 100
+    block = 0 if host.port == 22 else 1 + host.port % BLOCKS
     return Ports(first=FIRST_PORT + block * PORTS, count=PORTS)
 
 
