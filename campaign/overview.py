@@ -17,6 +17,7 @@ from money.books import Books
 from money.ledger import Ledger
 from money.limits import Left, left
 from spec import clock, home
+from spec.base import shown
 from spec.errors import MegatokError, NotConfigured
 from spec.home import ledger_address
 from spec.inventory import Inventory, Switch
@@ -104,8 +105,8 @@ def _standing(name: str, ledger: Ledger, money: Account, machines: list[Machine]
         owner=owner,
         budget_owner=money.owner,
         machines=len(machines),
-        spent_usd=f"{max(money.settled_usd + _running_usd(machines), _charged_usd(name)):.4f}",
-        budget_usd=f"{money.budget_usd:.4f}",
+        spent_usd=shown(max(money.settled_usd + _running_usd(machines), _charged_usd(name))),
+        budget_usd=shown(money.budget_usd),
         expires=_moment(min(ends, default=None)),
         note="; ".join([note, *notes] if note else notes),
         nodes=tuple(_node_end(one, ledger) for one in machines),
@@ -188,7 +189,7 @@ def past_runs() -> tuple[Past, ...]:
 
 def _past(folder: RunFolder) -> Past:
     document, receipt = folder.document(), folder.receipt()
-    usd = f"{receipt.usd:.4f}" if receipt else ""
+    usd = shown(receipt.usd) if receipt else ""
     if document is None:
         return Past(folder.run, "", _end_of(folder, receipt), "", usd)
     good = sum(record.valid for record in document.cells)

@@ -16,6 +16,7 @@ from plan.make import Plan, make
 from plan.price import Tariff
 from playbooks import collect, gates, nccl, prepare, probe, serve, smoke
 from spec import load
+from spec.base import shown
 from spec.errors import GateFailed, MegatokError, NodeError, OverBudget
 from spec.facts import Facts
 from spec.inventory import Inventory
@@ -43,8 +44,9 @@ def affordable(plan: Plan) -> None:
     budget = plan.campaign.budget_usd
     if not plan.affordable:
         raise OverBudget(
-            f"the worst case of this run, ${plan.worst_usd:.4f}, is above its budget of ${budget:.4f}, which buys each "
-            f"node {plan.life_s:g} s, below the least of {plan.floor_s:g} s; raise --budget, or take fewer nodes"
+            f"the worst case of this run, ${shown(plan.worst_usd)}, is above its budget of ${shown(budget)}, which "
+            f"buys each node {plan.life_s:g} s, below the least of {plan.floor_s:g} s; raise --budget, or take "
+            "fewer nodes"
         )
 
 

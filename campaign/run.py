@@ -17,6 +17,7 @@ from infra.stack import StackSettings
 from money.budget import spend
 from money.ledger import Ledger
 from spec import clock
+from spec.base import shown
 from spec.errors import MegatokError
 from spec.home import ledger_address
 from spec.inventory import Inventory
@@ -84,10 +85,10 @@ class Run:
                 file.write(f"{line.rstrip()}\n")
 
     def money_line(self) -> str:
-        """`$0.0123 of $1.00, ends by 21:40:10Z`: what was spent so far, at most, and the deadline."""
+        """`$0.0123 of $1.0000, ends by 21:40:10Z`: what was spent so far, at most, and the deadline."""
         due = self.deadline()
         end = f", ends by {due:%H:%M:%S}Z" if due else ""
-        return f"${self.spent_usd():.4f} of ${self.campaign.budget_usd:.2f}{end}"
+        return f"${shown(self.spent_usd())} of ${shown(self.campaign.budget_usd)}{end}"
 
     def spent_usd(self) -> Decimal:
         """Settled, and the hours so far of nodes that still run."""

@@ -12,6 +12,7 @@ from cli.output import JSON, USD, answer
 from money.ledger import Ledger
 from money.limits import Left, set_limits
 from spec import clock
+from spec.base import shown
 from spec.home import ledger_address
 
 LIFTED = "none"
@@ -68,5 +69,5 @@ def lines(now: Left) -> str:
 
 def _line(limit: Decimal | None, used: Decimal) -> str:
     if limit is None:
-        return f"${used:.4f} spent or set aside, no limit"
-    return f"${used:.4f} of ${limit:.4f} spent or set aside, ${max(Decimal(0), limit - used):.4f} left"
+        return f"${shown(used)} spent or set aside, no limit"
+    return f"${shown(used)} of ${shown(limit)} spent or set aside, ${shown(max(Decimal(0), limit - used))} left"

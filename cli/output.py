@@ -12,6 +12,7 @@ from typing import IO, Any
 import click
 
 from spec.answer import Answer
+from spec.base import MOST_USD, shown
 from spec.errors import MegatokError
 from spec.receipt import Receipt
 from spec.record import Check, RunDocument
@@ -86,7 +87,7 @@ def columns(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> str:
 
 
 class _Usd(click.ParamType[Decimal]):
-    """An exact amount above zero."""
+    """An exact amount above zero, that a budget can be."""
 
     name = "usd"
 
@@ -97,6 +98,8 @@ class _Usd(click.ParamType[Decimal]):
             self.fail(f"{value!r} is not an amount of dollars", param, ctx)
         if not amount.is_finite() or amount <= 0:
             self.fail(f"{value} is not above zero", param, ctx)
+        if amount > MOST_USD:
+            self.fail(f"{value} is more than a budget can be; give at most {MOST_USD}", param, ctx)
         return amount
 
 
@@ -127,15 +130,15 @@ def receipt_table(receipt: Receipt) -> str:
             _clock(line.created_at),
             _clock(line.deleted_at),
             ", ".join(map(_clock, line.absent_at[:SHOWN])) or "never",
-            f"${line.usd:.4f}",
+            f"${shown(line.usd)}",
             "proven" if line.proven else "NOT PROVEN",
         )
         for line in receipt.lines
     ]
     table = columns(rows, ("name", "id", "created", "deleted", "seen absent", "cost", "gone"))
     money = "play money" if receipt.simulated else "US dollars"
-    more = f", and at most ${receipt.held_usd:.4f} more that is not settled yet," if receipt.held_usd else ""
-    total = f"total ${receipt.usd:.4f}{more} of ${receipt.budget_usd:.4f} ({money})"
+    more = f", and at most ${shown(receipt.held_usd)} more that is not settled yet," if receipt.held_usd else ""
+    total = f"total ${shown(receipt.usd)}{more} of ${shown(receipt.budget_usd)} ({money})"
     state = "all proven gone" if receipt.proven else "NOT proven gone: " + "; ".join(receipt.unproven)
     return "\n".join([table if rows else "nothing billable was ever made", f"{total}; {state}"])
 

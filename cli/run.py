@@ -16,6 +16,7 @@ from plan.make import Plan
 from plan.render import render
 from report.table import table
 from spec import load
+from spec.base import shown
 from spec.errors import RecipeError
 from spec.record import RunDocument
 
@@ -54,7 +55,9 @@ def _opened(
         _check_cells(plan, only)
         progress(render(plan))
         run = begin(plan, name=run_id, tell=progress)
-    progress(f"run {run.name}: worst case ${plan.worst_usd:.4f} of ${run.campaign.budget_usd:.4f}; {run.folder.path}")
+    progress(
+        f"run {run.name}: worst case ${shown(plan.worst_usd)} of ${shown(run.campaign.budget_usd)}; {run.folder.path}"
+    )
     return run
 
 

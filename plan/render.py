@@ -137,8 +137,4 @@ def _money(plan: Plan) -> str:
 
 def _usd(amount: Decimal) -> str:
     """With cents, and with as many places more as the amount has."""
-    return f"${amount.quantize(max(Decimal('0.01'), amount.normalize(), key=_places))}"
-
-
-def _places(amount: Decimal) -> int:
-    return -int(amount.as_tuple().exponent)
+    return f"${amount:.{max(2, -int(amount.normalize().as_tuple().exponent))}f}"

@@ -41,6 +41,25 @@ def _finite(value: Decimal) -> Decimal:
     return value
 
 
+MOST_USD = 10**12
+"""No budget is larger. Far below what exact amounts of 28 digits hold."""
+_CENT = Decimal("0.01")
+
+
+def shown(usd: Decimal) -> str:
+    """Dollars for a person: four decimals, and more where less than a cent would read as nothing: four digits of it."""
+    places = 4
+    if usd and abs(usd) < _CENT:
+        places = max(places, -int(Decimal(f"{usd:.3e}").normalize().as_tuple().exponent))
+    return f"{usd:.{places}f}"
+
+
+def _bounded(value: Decimal) -> Decimal:
+    if value > MOST_USD:
+        raise ValueError(f"{value} is more than a budget can be; give at most {MOST_USD}")
+    return value
+
+
 def plain(value: Decimal) -> str:
     """Dollars as text without an exponent."""
     return format(value, "f")
@@ -65,7 +84,7 @@ Usd = Annotated[
 """US dollars, exact; text in JSON."""
 
 Price = Annotated[Usd, Field(ge=0), WithJsonSchema(_MONEY)]
-Budget = Annotated[Usd, Field(gt=0), WithJsonSchema(_MONEY)]
+Budget = Annotated[Usd, Field(gt=0), AfterValidator(_bounded), WithJsonSchema(_MONEY)]
 Positive = Annotated[int, Field(gt=0)]
 Natural = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(gt=0), BeforeValidator(lambda v: float(v) if type(v) is int else v)]

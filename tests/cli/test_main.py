@@ -129,6 +129,12 @@ def test_budget_sets_and_lifts_limits_each_alone(
     assert main(["budget", "--day", "much"]) == 2
 
 
+@pytest.mark.parametrize("words", [("up", "local", "--budget"), ("budget", "--day")])
+def test_budget_that_no_amount_holds_is_refused(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*words, "1e30"]) == 2
+    assert "1e30 is more than a budget can be; give at most 1000000000000" in capsys.readouterr().err
+
+
 def test_audit_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     found = answered(capsys, "audit")
     assert (found["things"], found["creates"], found["runs"], found["unproven"]) == ([], [], [], [])

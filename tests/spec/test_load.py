@@ -129,6 +129,7 @@ def test_recipe_without_a_budget_is_over_budget(recipe: Path) -> None:
         ("lifetime_s: 1800", "lifetime_s: 1e999", "4:13: lifetime_s: inf must be a finite number"),
         ("lifetime_s: 1800\n", "", "1:1: lifetime_s: is missing; add it"),
         ("1.00", "-1", "3:13: budget_usd: -1 must be above 0"),
+        ("1.00", "1e30", "3:13: budget_usd: 1E+30 is more than a budget can be; give at most 1000000000000"),
         ("1.00", "1 EUR", "3:13: budget_usd: '1 EUR' is not an amount of dollars"),
         ("1.00", "yes", "3:13: budget_usd: 'yes' is not an amount of dollars"),
         ('title: "A try"', "title: 5", "2:8: title: 5 must be text; put it in quotes"),
