@@ -13,7 +13,7 @@ from infra.provider.end import end
 from infra.provider.extend import extend
 from infra.provider.job import Job, Owner
 from infra.provider.ledgers import Ledgers
-from infra.provider.lost import Seen
+from infra.provider.lost import Seen, check_counted
 from infra.provider.salvage import find
 from money import budget
 from spec.errors import MegatokError, RecipeError
@@ -90,6 +90,7 @@ class NodeGroups:
         machines = [_alive(job, one, known.token) for one in known.nodes]
         if not all(machines):
             return None
+        check_counted(job, known)
         nodes = [
             one.model_copy(update={"expires_at": found.expires_at})
             for one, found in zip(known.nodes, machines)
@@ -100,7 +101,9 @@ class NodeGroups:
     def update(self, id: str, state: Values, inputs: Values, preview: bool) -> Values:
         if preview:
             return dict(state) | {"nodes": UNKNOWN, "expires_at": UNKNOWN, "extended_s": inputs["extend_s"]}
-        return self._as_long(self._job(inputs), state)
+        job = self._job(inputs)
+        check_counted(job, GroupState.of(state))
+        return self._as_long(job, state)
 
     def delete(self, id: str, state: Values, inputs: Values) -> None:
         """End what the state names and what carries the token; gone already is success."""

@@ -9,6 +9,7 @@ from infra.provider.job import Job, patiently
 from money.account import account
 from money.ledger import Ledger
 from spec.errors import TeardownUnproven
+from spec.group import GroupState
 from spec.home import ledger_mark
 
 SHOWN = 5
@@ -28,6 +29,13 @@ class Seen:
             if place not in self._clouds:
                 _refuse(job, uncounted(job.ledger, job.cloud))
                 self._clouds.add(place)
+
+
+def check_counted(job: Job, known: GroupState) -> None:
+    """TeardownUnproven where nodes of a group stand that the ledger does not know."""
+    if known.token not in account(job.ledger.events(job.inputs.run), job.inputs.run).tokens:
+        found = (job.machine(node, known.token) for node in known.nodes)
+        _refuse(job, tuple(item for item in found if item.state != "terminated"))
 
 
 def uncounted(ledger: Ledger, cloud: Cloud) -> tuple[Item, ...]:

@@ -18,7 +18,7 @@ from money import limits
 from money.ledger import Ledger
 from spec.errors import RecipeError, TeardownUnproven, Unanswered
 from spec.home import ledger_address, owner
-from tests.infra.group_calls import RUN, events, made
+from tests.infra.group_calls import RUN, events, longer, made, wanted
 from tests.infra.memory_cloud import MemoryCloud
 
 
@@ -46,6 +46,19 @@ def test_ledger_that_lost_its_last_lines_allows_none_either(memory: MemoryCloud,
     file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:1]))
     with pytest.raises(TeardownUnproven, match="machine i-1 of run r"):
         made(NodeGroups(), index=1)
+
+
+def test_lost_ledger_lets_nothing_that_stands_be_kept_or_extended(memory: MemoryCloud, home: Path) -> None:
+    plugin = NodeGroups()
+    id, state = made(plugin)
+    ledger_file(home).unlink()
+    refusal = r"machine i-1 of run r on memory.*lost or cut.*megatok audit --fix"
+    with pytest.raises(TeardownUnproven, match=refusal):
+        plugin.read(id, state, wanted())
+    with pytest.raises(TeardownUnproven, match=refusal):
+        longer(NodeGroups(), id, state, 60)
+    memory.delete(memory.machines["i-1"].resource)
+    assert plugin.read(id, state, wanted()) is None
 
 
 def test_what_another_ledger_counts_is_no_hindrance(memory: MemoryCloud) -> None:
