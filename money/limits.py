@@ -80,15 +80,23 @@ def check_fits(
             continue
         name, used_usd = purse.fullest(unit, min(since, now), max(until, now), now, before)
         if used_usd + usd > limit_usd:
-            raise OverBudget(_refusal(purse, owner, token, usd, f"{unit} {name}", limit_usd, used_usd, name))
+            raise OverBudget(
+                _refusal(purse, owner, token, usd, unit, name, limit_usd, used_usd) + _way_out(unit, before)
+            )
 
 
 def _refusal(
-    purse: Purse, owner: str, token: str, usd: Decimal, which: str, limit_usd: Decimal, used_usd: Decimal, name: str
+    purse: Purse, owner: str, token: str, usd: Decimal, unit: str, name: str, limit_usd: Decimal, used_usd: Decimal
 ) -> str:
     settled_usd = purse.spent.get(name, ZERO)
     return (
         f"{token} needs {usd} USD in the worst case, owner {owner!r} has {limit_usd - used_usd} USD free in the "
-        f"{which} (UTC): limit {limit_usd}, settled {settled_usd}, reserved by all runs {used_usd - settled_usd}; "
-        "wait for the next, raise the limit with megatok budget, shorten lifetime_s, or take fewer or cheaper nodes"
+        f"{unit} {name} (UTC): limit {limit_usd}, settled {settled_usd}, "
+        f"reserved by all runs {used_usd - settled_usd}; "
     )
+
+
+def _way_out(unit: str, before: Token) -> str:
+    if before.committed:
+        return f"extend by less, or raise the limit: megatok budget --{unit} USD"
+    return "wait for the next, raise the limit with megatok budget, shorten lifetime_s, or take fewer or cheaper nodes"

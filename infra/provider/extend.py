@@ -13,8 +13,9 @@ from infra.provider import switches
 from infra.provider.end import beside
 from infra.provider.job import Job, patiently, until
 from money import budget
+from money.account import account
 from spec.cost import worst_case_usd
-from spec.errors import CloudError, MegatokError
+from spec.errors import CloudError, MegatokError, OverBudget
 from spec.group import GroupState
 from spec.inventory import Node
 
@@ -27,19 +28,34 @@ def extend(job: Job, epoch: int, known: GroupState) -> tuple[Node, ...]:
 
     Where one cannot be re-armed all get their old ends back, and the money is free again.
     """
-    run, token, more_s = job.inputs.run, known.token, job.inputs.extend_s - known.extended_s
+    token, more_s = known.token, job.inputs.extend_s - known.extended_s
     wanted = _wanted(known, job.inputs.extend_s)
     ends = [end for end in wanted if end]
     if not ends:
         return known.nodes
     _refuse_over(job, known, wanted)
     until_at = max(ends) + timedelta(seconds=job.cloud.capabilities.delete_s)
-    budget.extend(job.ledger, run, epoch, token, _more_usd(job, known, more_s), until_at)
+    _set_aside(job, epoch, token, _more_usd(job, known, more_s), until_at)
     try:
         return tuple(_moved(job, token, node, end) for node, end in zip(known.nodes, wanted))
     except MegatokError as error:
         _give_back(job, epoch, known, until_at, error)
         raise
+
+
+def _set_aside(job: Job, epoch: int, token: str, usd: Decimal, until_at: datetime) -> None:
+    run = job.inputs.run
+    try:
+        budget.extend(job.ledger, run, epoch, token, usd, until_at)
+    except OverBudget as error:
+        now = account(job.ledger.events(run), run)
+        if not now.is_open or usd <= now.free_usd:
+            raise
+        raise OverBudget(
+            f"{token} needs {usd} USD more in the worst case, run {run!r} has {now.free_usd} USD free: budget "
+            f"{now.budget_usd}, settled {now.settled_usd}, reserved {now.reserved_usd}; extend by less: the budget of "
+            "a run stays what it was begun with"
+        ) from error
 
 
 def _wanted(known: GroupState, extend_s: float) -> Sequence[datetime | None]:

@@ -13,9 +13,10 @@ from infra.engine.wire import PartialCreate
 from infra.provider.group import NodeGroups
 from money import reaper
 from money.ledger import Ledger
+from money.limits import set_limits
 from spec import clock
 from spec.errors import CloudError, OverBudget
-from spec.home import ledger_address
+from spec.home import ledger_address, owner
 from spec.ledger import Scope
 from tests.infra.group_calls import end_of, kinds, longer, made, money, wanted
 from tests.infra.memory_cloud import MemoryCloud
@@ -131,7 +132,7 @@ def test_extension_whose_end_is_not_known_keeps_its_money(groups: NodeGroups, me
 
 def test_extension_beyond_the_budget_moves_nothing(groups: NodeGroups, memory: MemoryCloud) -> None:
     id, state = made(groups, budget_usd="1.2")
-    with pytest.raises(OverBudget):
+    with pytest.raises(OverBudget, match=r"needs 0.5\d* USD more .* has 0.2\d* USD free: .*; extend by less"):
         longer(groups, id, state, 1800, budget_usd="1.2")
     assert memory.machines["i-1"].expires_at == end_of(state)
 
@@ -166,6 +167,16 @@ def test_extension_of_what_should_have_ended_sets_nothing_aside(
     with pytest.raises(CloudError, match=r"cannot live until .*megatok down r"):
         longer(groups, id, state, 1800)
     assert "extend" not in kinds()
+
+
+@pytest.mark.parametrize(("unit", "usd"), [("day", (1, None)), ("month", (None, 1))])
+def test_extension_beyond_a_limit_names_it(groups: NodeGroups, unit: str, usd: tuple[int | None, int | None]) -> None:
+    id, state = made(groups)
+    day_usd, month_usd = (None if one is None else Decimal(one) for one in usd)
+    set_limits(Ledger(ledger_address()), owner(), day_usd, month_usd)
+    with pytest.raises(OverBudget, match=f"in the {unit} .*; extend by less, or raise the limit: .* --{unit} USD$"):
+        longer(groups, id, state, 1800)
+    assert money().reserved_usd == Decimal(1)
 
 
 def test_extension_of_what_has_ended_sets_nothing_aside(groups: NodeGroups, memory: MemoryCloud) -> None:
