@@ -3,7 +3,7 @@
 Without --fix it only looks. With it, what is past its end, closed, or named here is deleted with proof; what the ledger
 does not know is adopted into it; runs that hold nothing and that nobody works on are settled and closed.
 
-Exit codes: 0 all stands by right; 7 something is unproven; 3 adopted, but over its budget; 2 a name nothing knows.
+Exit codes: 0 all stands by right; 7 something is unproven; 3 what stands passes a budget; 2 a name nothing knows.
 """
 
 from __future__ import annotations
@@ -54,10 +54,14 @@ def _audit(names: tuple[str, ...], fix: bool, every: float, as_json: bool) -> in
     forget([run for run in work.runs if work.done.get(run) == CLOSED], progress)
     scopes = _beat(after, every, work) if fix else ()
     doubts = list(dict.fromkeys((*work.doubts, *after.unproven)))
-    code = worst([7] * bool(doubts) + [3] * bool(work.over_budget))
-    text = _text(before, work, [*doubts, *work.over_budget] if fix else [])
-    data = _data(before, work, doubts) | {"watched": [one.model_dump(mode="json") for one in scopes]}
-    return answer("audit", as_json, text, data, code, "; ".join([*doubts, *work.over_budget]))
+    code = worst([7] * bool(doubts) + [3] * bool(after.over))
+    over = after.over_budget
+    text = "\n".join([_text(before, work, doubts if fix else []), *(f"OVER BUDGET: {one}" for one in over)])
+    data = _data(before, work, doubts) | {
+        "over_budget": list(over),
+        "watched": [one.model_dump(mode="json") for one in scopes],
+    }
+    return answer("audit", as_json, text, data, code, "; ".join([*doubts, *over]))
 
 
 def _beat(report: Report, every: float, work: Mended) -> tuple[Scope, ...]:
@@ -178,7 +182,6 @@ def _data(report: Report, work: Mended, doubts: Sequence[str]) -> dict[str, obje
               for one in report.silences),
         ],
         "unproven": list(doubts),
-        "over_budget": work.over_budget,
     }  # fmt: skip
 
 

@@ -2,7 +2,8 @@
 and the runs of an owner never more in a UTC day or month than its limits.
 
 Creating asks for the epoch that the caller read when it began, and is refused to an older one (`Fenced`). Telling
-what happened (`commit`, `release`, `armed`, `settle`, `sighting`) is never refused: it is the truth, whoever says it.
+what happened (`commit`, `hold`, `release`, `armed`, `settle`, `sighting`) is never refused for its owner or its amount:
+it is the truth, whoever says it.
 """
 
 from __future__ import annotations
@@ -138,6 +139,23 @@ def commit(ledger: Ledger, run: str, token: str, resources: tuple[Resource, ...]
         if token_now and token_now.committed and {key(resource) for resource in resources} <= token_now.made:
             return None
         return Draft("commit", token, resources=resources, started_at=started_at)
+
+    ledger.append(run, decide)
+
+
+def hold(ledger: Ledger, run: str, token: str, usd: Decimal, since: datetime, until: datetime | None) -> None:
+    """Set aside what stands under the token, which a `commit` has told: a truth, also where it passes a limit.
+
+    It begins nothing: without that commit it is refused, and creating under the token still asks for the epoch.
+    """
+    _check_amount(usd, token)
+
+    def decide(books: Books) -> Draft | None:
+        token_now = books.account(run).tokens.get(token)
+        if token_now is None or not token_now.committed or token_now.over:
+            raise MegatokError(f"nothing is known to stand under {token}; reserve its worst case before it is made")
+        paid_usd = sum(token_now.settled.values(), ZERO)
+        return Draft("reserve", token, paid_usd + usd, started_at=since, ended_at=until)
 
     ledger.append(run, decide)
 

@@ -10,7 +10,7 @@ from decimal import Decimal
 from money.account import ZERO, Token
 from money.books import Books, Purse
 from money.ledger import Draft, Ledger
-from money.periods import UNITS, period
+from money.periods import FOREVER, UNITS, period
 from spec.errors import OverBudget, RecipeError
 from spec.ledger import Event
 
@@ -56,6 +56,25 @@ def free_usd(events: Iterable[Event], owner: str, now: datetime) -> Decimal | No
         if (limit_usd := purse.limits.get(unit)) is not None
     ]
     return min(rests, default=None)
+
+
+def passed(books: Books, run: str, now: datetime) -> tuple[str, ...]:
+    """Which limits what stands has passed, of a run that holds money: its own, and its owner's days and months."""
+    account = books.account(run)
+    if not account.held:
+        return ()
+    purse = books.purse(account.owner)
+    found = []
+    if account.free_usd < 0:
+        used_usd = account.budget_usd - account.free_usd
+        found.append(f"budget of run {run!r}: {used_usd} USD settled or set aside, limit {account.budget_usd}")
+    for unit in UNITS:
+        name, used_usd = purse.fullest(unit, now, FOREVER, now)
+        limit_usd = purse.limits.get(unit)
+        if limit_usd is not None and used_usd > limit_usd:
+            what = f"budget of owner {account.owner!r} in the {unit} {name} (UTC)"
+            found.append(f"{what}: {used_usd} USD settled or set aside by all runs, limit {limit_usd}")
+    return tuple(found)
 
 
 def check_fits(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Literal
 
-from infra.cloud import Item
+from infra.cloud import Item, Machine
 from money.account import Account, Token, key
 
 Verdict = Literal["by right", "expired", "closed", "unknown", "foreign ledger"]
@@ -34,6 +34,10 @@ def _in_open_run(token: Token | None, item: Item, busy: bool) -> tuple[Verdict, 
         return "unknown", "the ledger knows its run, but not the thing"
     if token.released:
         return "closed", f"its attempt {item.token} was given up"
+    if token.committed and token.reserved_until is None:
+        return "unknown", "on record, but nothing is set aside for it"
+    if token.committed and isinstance(item, Machine) and key(item.resource) not in token.made and not busy:
+        return "unknown", f"the ledger knows other machines of its attempt {item.token}, but not this one"
     if token.committed:
         return "by right", "" if item.expires_at else "without an end of its own"
     return ("by right", "being created") if busy else ("unknown", "made by a create whose outcome was never recorded")

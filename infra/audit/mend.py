@@ -33,7 +33,6 @@ class Mended:
     runs: list[str] = field(default_factory=list)
     """Those that were ended as a whole."""
     doubts: list[str] = field(default_factory=list)
-    over_budget: list[str] = field(default_factory=list)
 
 
 def mend(report: Report, names: Sequence[str], owned: Owned, tell: Tell) -> tuple[Mended, Report]:
@@ -41,12 +40,13 @@ def mend(report: Report, names: Sequence[str], owned: Owned, tell: Tell) -> tupl
     if report.unread:
         raise report.unread
     work = Mended()
-    _adopt(work, report, names)
+    adopted = _adopt(work, report, names)
     runs = _whole_runs(report, names)
     _each(runs, lambda run: _end_run(work, report, run, tell, foreign=run in names))
     single = _singles(report, names, runs)
     _each(single, lambda run: _end_things(work, report.address, run, single[run], tell))
     after = audit(report.address, owned)
+    work.done |= {id: "adopted, over budget" if run in after.over else "adopted" for id, run in adopted.items()}
     idle = [one.run for one in after.hollow if not one.busy]
     _each(idle, lambda run: _end_run(work, after, run, tell))
     loose = [event for event in after.intents if event.run not in idle]
@@ -63,26 +63,23 @@ def _named(one: Finding, names: Sequence[str]) -> bool:
     return one.item.id in names or one.item.run in names
 
 
-def _adopt(work: Mended, report: Report, names: Sequence[str]) -> None:
+def _adopt(work: Mended, report: Report, names: Sequence[str]) -> dict[str, str]:
+    """What was adopted: the run of each thing, by its id."""
     ledger = Ledger(report.address)
+    adopted: dict[str, str] = {}
     for sight in report.sights:
-        unknown = [
-            one.item
-            for one in report.findings
-            if one.verdict == "unknown" and one.item.resource.cloud == sight.where.name and not _named(one, names)
-        ]
+        here = [one for one in report.findings if one.item.resource.cloud == sight.where.name]
+        unknown = [one.item for one in here if one.verdict == "unknown" and not _named(one, names)]
         for run in dict.fromkeys(item.run for item in unknown):
             items = [item for item in unknown if item.run == run]
+            beside = [one.item for one in here if one.verdict == "by right" and one.item.run == run]
             try:
-                refusals = adopt(ledger, sight.where, items, sight.now)
+                adopt(ledger, sight.where, items, beside, sight.now)
             except MegatokError as error:
                 work.doubts.append(f"run {run} cannot be adopted: {error}; end it with: megatok down {run}")
                 continue
-            for id, refusal in refusals.items():
-                work.done[id] = "adopted, over budget" if refusal else "adopted"
-            work.over_budget += dict.fromkeys(
-                f"{no}; end it with: megatok down {run}" for no in refusals.values() if no
-            )
+            adopted |= {item.id: run for item in items}
+    return adopted
 
 
 def _whole_runs(report: Report, names: Sequence[str]) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -13,8 +13,10 @@ from infra.audit.judge import Verdict, judge
 from infra.audit.look import Sight, Silence, look, stands
 from infra.cloud import Item
 from money.account import Account, account
+from money.books import Books
 from money.intents import open_intents
 from money.ledger import Ledger
+from money.limits import passed
 from spec import clock
 from spec.errors import MegatokError, RecipeError
 from spec.home import ledger_mark
@@ -67,8 +69,22 @@ class Report:
     hollow: tuple[Hollow, ...]
     unseen: tuple[str, ...]
     """Runs that may hold something in a cloud for which this machine has no credentials, in words."""
+    over: Mapping[str, tuple[str, ...]]
+    """Limits that what stands has passed, by run."""
     unread: MegatokError | None = None
     """Why nothing is known of the ledger."""
+
+    @property
+    def over_budget(self) -> tuple[str, ...]:
+        """In words, each once, with the way on."""
+        runs: dict[str, list[str]] = {}
+        for run, limits in self.over.items():
+            for limit in limits:
+                runs.setdefault(limit, []).append(run)
+        return tuple(
+            f"{limit}; nothing more is created under it; end what can go with: megatok down {' or '.join(names)}"
+            for limit, names in runs.items()
+        )
 
     @property
     def unproven(self) -> tuple[str, ...]:
@@ -97,11 +113,13 @@ class Report:
                 f"nothing is called {', '.join(strange)}: no run or resource of the ledger {self.address}, and nothing "
                 "with our tag in a cloud; see: megatok audit"
             )
+        runs = {*names, *(one.item.run for one in self.findings if one.item.id in names)}
         return replace(
             self,
             findings=tuple(one for one in self.findings if {one.item.run, one.item.id} & set(names)),
             intents=tuple(event for event in self.intents if event.run in names),
             hollow=tuple(one for one in self.hollow if one.run in names),
+            over={run: limits for run, limits in self.over.items() if run in runs},
         )
 
 
@@ -125,6 +143,7 @@ def audit(address: str, owned: Owned) -> Report:
         _intents(books, findings),
         _hollow(books, findings, {one.cloud for one in silences}),
         _unseen(books, {one.cloud for one in silences if not one.configured}),
+        books.passed(),
         books.unread,
     )
 
@@ -136,9 +155,11 @@ class _Books:
         self.mark = ledger_mark(address)
         self.events: dict[str, tuple[Event, ...]] = {}
         self.unread: MegatokError | None = None
+        self._all = Books()
         try:
             ledger = Ledger(address)
             self.events = {run: ledger.events(run) for run in ledger.runs()}
+            self._all = Books(ledger.events())
         except MegatokError as error:
             self.unread = error
         self._owned = owned
@@ -151,6 +172,10 @@ class _Books:
         """Runs that are open, or hold money."""
         accounts = ((run, self.account(run)) for run in self.events)
         return [(run, now) for run, now in accounts if now.is_open or now.held]
+
+    def passed(self) -> dict[str, tuple[str, ...]]:
+        found = {run: passed(self._all, run, clock.now()) for run in self.events}
+        return {run: limits for run, limits in found.items() if limits}
 
     def clouds(self, run: str) -> set[str]:
         return {resource.cloud for event in self.events.get(run, ()) for resource in event.resources}

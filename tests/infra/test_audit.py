@@ -18,9 +18,10 @@ from infra.teardown import teardown
 from money import budget, reaper
 from money.account import account
 from money.ledger import Ledger
+from money.limits import left, set_limits
 from spec import clock
-from spec.errors import Denied, MegatokError, NotConfigured, RecipeError
-from spec.home import ledger_address, ledger_mark
+from spec.errors import Denied, MegatokError, NotConfigured, OverBudget, RecipeError
+from spec.home import ledger_address, ledger_mark, owner
 from spec.ledger import Event, Resource, Scope
 from tests.infra import memory_cloud
 from tests.infra.memory_cloud import MemoryCloud
@@ -170,14 +171,56 @@ def test_what_a_dead_create_made_is_adopted_under_its_reservation(cloud: MemoryC
     assert budget.spend(ledger.events(), "run").reserved_usd == 1
 
 
-def test_adoption_that_passes_the_budget_is_on_record_and_told(cloud: MemoryCloud, ledger: Ledger) -> None:
-    ledger.open("run", Decimal("0.5"))
+def test_adoption_that_passes_the_budget_is_set_aside_and_told_again_and_again(
+    cloud: MemoryCloud, ledger: Ledger
+) -> None:
+    epoch = ledger.open("run", Decimal("0.5"))
     made = make(cloud, "run")
     work, after = fix()
     assert work.done == {made.id: "adopted, over budget"}
-    assert "needs 1.000000 USD in the worst case, run 'run' has 0.5 USD free" in work.over_budget[0]
-    assert work.over_budget[0].endswith("end it with: megatok down run")
     assert verdicts(after) == {made.id: "by right"}
+    assert budget.spend(ledger.events(), "run").free_usd == Decimal("-0.5")
+    (told,) = after.over_budget
+    assert told.startswith("budget of run 'run': 1.000000 USD settled or set aside, limit 0.5;")
+    assert told.endswith("megatok down run")
+    assert fix()[1].over_budget == look().over_budget == look().about([made.id]).over_budget == (told,)
+    with pytest.raises(OverBudget):
+        budget.reserve(ledger, "run", epoch, "run-1-a1", Decimal("0.1"))
+    teardown("run", ledger_address())
+    assert look().over == {}
+
+
+def test_adoption_of_a_lost_run_counts_in_the_day_of_its_owner(cloud: MemoryCloud, ledger: Ledger) -> None:
+    set_limits(ledger, owner(), Decimal("1.5"), None)
+    made = [make(cloud, "lost", index) for index in (0, 1)]
+    work, after = fix()
+    assert [work.done[one.id] for one in made] == ["adopted, over budget"] * 2
+    assert left(ledger.events(), owner(), clock.now()).day_used_usd == 2
+    (told,) = after.over_budget
+    assert f"budget of owner {owner()!r} in the day" in told
+    assert fix()[1].over_budget == (told,)
+    epoch = ledger.open("other", Decimal(5), owner=owner())
+    with pytest.raises(OverBudget, match="in the day"):
+        budget.reserve(ledger, "other", epoch, "other-0-a1", Decimal("0.1"))
+
+
+def test_what_shows_up_late_of_an_adopted_attempt_is_set_aside_too(cloud: MemoryCloud, ledger: Ledger) -> None:
+    make(cloud, "lost")
+    fix()
+    late = make(cloud, "lost")
+    assert verdicts(look())[late.id] == "unknown"
+    fix()
+    assert budget.spend(ledger.events(), "lost").reserved_usd == 2
+
+
+def test_what_is_on_record_with_nothing_set_aside_is_adopted(cloud: MemoryCloud, ledger: Ledger) -> None:
+    """A round that died in the middle of adopting it."""
+    ledger.open("run", Decimal(5))
+    made = make(cloud, "run")
+    budget.commit(ledger, "run", made.token, (made.resource,), made.started_at)
+    assert verdicts(look()) == {made.id: "unknown"}
+    fix()
+    assert budget.spend(ledger.events(), "run").reserved_usd == 1
 
 
 def test_dead_run_is_settled_and_closed_but_not_one_at_work(cloud: MemoryCloud, ledger: Ledger) -> None:

@@ -181,6 +181,27 @@ def test_a_fence_frees_what_its_old_owner_can_no_longer_begin(ledger: Ledger) ->
     assert spend(ledger) == dollars(4, 0, 6)
 
 
+def test_what_stands_is_held_also_past_the_budget_but_begins_nothing(ledger: Ledger) -> None:
+    with pytest.raises(MegatokError, match="nothing is known to stand"):
+        budget.hold(ledger, RUN, TOKEN, Decimal(12), NOON, LATER)
+    budget.reserve(ledger, RUN, 1, TOKEN, Decimal(1))
+    with pytest.raises(MegatokError, match="nothing is known to stand"):
+        budget.hold(ledger, RUN, TOKEN, Decimal(12), NOON, LATER)
+    budget.commit(ledger, RUN, TOKEN, (machine("a"),), NOON)
+    budget.hold(ledger, RUN, TOKEN, Decimal(12), NOON, LATER)
+    assert spend(ledger) == dollars(12, 0, -2)
+    with pytest.raises(OverBudget):
+        budget.reserve(ledger, RUN, 1, "r-1-a1", Decimal("0.1"))
+    ledger.fence(RUN)
+    assert spend(ledger) == dollars(12, 0, -2)
+    with pytest.raises(Fenced):
+        budget.intent(ledger, RUN, 1, TOKEN, "create")
+    settle(ledger, "a", "3")
+    assert spend(ledger) == dollars(0, 3, 7)
+    with pytest.raises(MegatokError, match="nothing is known to stand"):
+        budget.hold(ledger, RUN, TOKEN, Decimal(1), NOON, LATER)
+
+
 CREATES: list[Callable[[Ledger], None]] = [
     lambda ledger: budget.reserve(ledger, RUN, 1, TOKEN, Decimal(1)),
     lambda ledger: budget.intent(ledger, RUN, 1, TOKEN, ""),
