@@ -20,6 +20,7 @@ from cli.output import JSON, answer, columns, progress
 from infra.audit.look import Silence
 from infra.audit.mend import CLOSED, Mended, beat, mend
 from infra.audit.report import Finding, Hollow, Report, audit
+from money.periods import FOREVER
 from spec.errors import MegatokError, RecipeError, worst
 from spec.home import ledger_address
 from spec.ledger import Event, Scope
@@ -52,7 +53,7 @@ def _audit(names: tuple[str, ...], fix: bool, every: float, as_json: bool) -> in
     before = seen if fix else named
     work, after = mend(before, names, _owned, progress) if fix else (Mended(), before)
     forget([run for run in work.runs if work.done.get(run) == CLOSED], progress)
-    scopes = _beat(after, every, work) if fix else ()
+    scopes = _beat(after, every, work) if fix and not after.unread else ()
     doubts = list(dict.fromkeys((*work.doubts, *after.unproven)))
     code = worst([7] * bool(doubts) + [3] * bool(after.over))
     over = after.over_budget
@@ -84,8 +85,10 @@ def _text(report: Report, work: Mended, doubts: Sequence[str]) -> str:
         _runs(report.hollow, work),
         _ended(report, work),
     ]
-    lines = [part for part in parts if part] or ["nothing stands"]
+    silent = any(one.configured for one in report.silences)
+    lines = [part for part in parts if part] or ["nothing is seen" if silent else "nothing stands"]
     lines += [_silence(one) for one in report.silences]
+    lines += [f"run {run}: may stand there, and bill {_last(until)}" for run, until in report.dark.items()]
     lines += [f"UNPROVEN: {doubt}" for doubt in doubts]
     lines += [f"LEDGER NOT READ: {report.unread}"] if report.unread else []
     amiss = sum(one.is_amiss for one in report.findings) + len(report.intents)
@@ -145,6 +148,10 @@ def _silence(one: Silence) -> str:
     return f"cloud {one.cloud}: {'NO ANSWER' if one.configured else 'not configured here'}: {one.why}"
 
 
+def _last(until: datetime) -> str:
+    return "without a known end" if until == FOREVER else f"until {until:%Y-%m-%dT%H:%M:%SZ} by the ledger"
+
+
 def _done(work: Mended, name: str) -> str:
     return f" -> {work.done[name]}" if name in work.done else ""
 
@@ -181,6 +188,7 @@ def _data(report: Report, work: Mended, doubts: Sequence[str]) -> dict[str, obje
             *({"cloud": one.cloud, "answered": False, "configured": one.configured, "why": one.why}
               for one in report.silences),
         ],
+        "dark": {run: None if until == FOREVER else until.isoformat() for run, until in report.dark.items()},
         "unproven": list(doubts),
     }  # fmt: skip
 

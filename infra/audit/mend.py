@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from infra.audit.adopt import adopt
+from infra.audit.blind import end_blindly
 from infra.audit.report import Finding, Owned, Report, audit
+from infra.cloud import Item, Machine
 from infra.teardown import Tell, remove, teardown
 from money import reaper
 from money.ledger import Ledger
@@ -36,9 +38,9 @@ class Mended:
 
 
 def mend(report: Report, names: Sequence[str], owned: Owned, tell: Tell) -> tuple[Mended, Report]:
-    """Put right what may be; what was done, and how things stand after it. Nothing where the ledger cannot be read."""
+    """Put right what may be; what was done, and how things stand after it."""
     if report.unread:
-        raise report.unread
+        return _mend_blindly(report, names, tell), audit(report.address, owned)
     work = Mended()
     adopted = _adopt(work, report, names)
     runs = _whole_runs(report, names)
@@ -54,6 +56,29 @@ def mend(report: Report, names: Sequence[str], owned: Owned, tell: Tell) -> tupl
     return work, audit(report.address, owned) if idle or loose else after
 
 
+def _mend_blindly(report: Report, names: Sequence[str], tell: Tell) -> Mended:
+    over = [one.item.id for one in report.findings if one.verdict == "expired"]
+    done, doubts = end_blindly(report, [*over, *_with_theirs(report, names)], LIMIT_S, tell)
+    seen = {name for one in report.findings for name in (one.item.id, one.item.run)}
+    strange = [
+        f"{name}: nothing of that name is seen, and the ledger cannot be read" for name in names if name not in seen
+    ]
+    return Mended(done, doubts=[*strange, *doubts])
+
+
+def _with_theirs(report: Report, names: Sequence[str]) -> set[str]:
+    """The ids of what is named, and of what was made with a machine that is: it would go on billing without it."""
+    named = [one.item for one in report.findings if _named(one, names)]
+    machines = {_origin(item) for item in named if isinstance(item, Machine)}
+    return {item.id for item in named} | {one.item.id for one in report.findings if _origin(one.item) in machines}
+
+
+def _origin(item: Item) -> tuple[str, ...]:
+    """What a machine shares with all that was made with it, and with nothing else: `run-0` has a `run-0-disk`."""
+    name = item.name.removesuffix(f"-{item.resource.kind}")
+    return item.resource.cloud, item.ledger, item.run, item.token, name
+
+
 def _each(runs: Iterable[str], act: Callable[[str], None]) -> None:
     with ThreadPoolExecutor(WORKERS) as pool:
         list(pool.map(act, runs))
@@ -65,11 +90,12 @@ def _named(one: Finding, names: Sequence[str]) -> bool:
 
 def _adopt(work: Mended, report: Report, names: Sequence[str]) -> dict[str, str]:
     """What was adopted: the run of each thing, by its id."""
+    goes = _with_theirs(report, names)
     ledger = Ledger(report.address)
     adopted: dict[str, str] = {}
     for sight in report.sights:
         here = [one for one in report.findings if one.item.resource.cloud == sight.where.name]
-        unknown = [one.item for one in here if one.verdict == "unknown" and not _named(one, names)]
+        unknown = [one.item for one in here if one.verdict == "unknown" and one.item.id not in goes]
         for run in dict.fromkeys(item.run for item in unknown):
             items = [item for item in unknown if item.run == run]
             beside = [one.item for one in here if one.verdict == "by right" and one.item.run == run]
@@ -93,8 +119,9 @@ def _whole_runs(report: Report, names: Sequence[str]) -> tuple[str, ...]:
 def _singles(report: Report, names: Sequence[str], whole: Sequence[str]) -> Mapping[str, tuple[Resource, ...]]:
     """Things to end by their run, which itself goes on."""
     found: dict[str, tuple[Resource, ...]] = {}
+    named = _with_theirs(report, names)
     for one in report.findings:
-        if one.item.run not in whole and (one.verdict in ("expired", "closed") or one.item.id in names):
+        if one.item.run not in whole and (one.verdict in ("expired", "closed") or one.item.id in named):
             found[one.item.run] = (*found.get(one.item.run, ()), one.item.resource)
     return found
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from infra import orphans
-from infra.audit.judge import Verdict, judge
+from infra.audit.judge import Verdict, judge, judge_blindly
 from infra.audit.look import Sight, Silence, look, stands
 from infra.cloud import Item
 from money.account import Account, account
@@ -44,7 +44,7 @@ class Finding:
     @property
     def is_amiss(self) -> bool:
         """Of ours, and not as the ledger has it."""
-        return self.verdict in ("expired", "closed", "unknown")
+        return self.verdict in ("expired", "closed", "unknown", "not known")
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,8 @@ class Report:
     hollow: tuple[Hollow, ...]
     unseen: tuple[str, ...]
     """Runs that may hold something in a cloud for which this machine has no credentials, in words."""
+    dark: Mapping[str, datetime]
+    """Runs that the ledger knows to hold something in a cloud that does not answer, and until when that may bill."""
     over: Mapping[str, tuple[str, ...]]
     """Limits that what stands has passed, by run."""
     unread: MegatokError | None = None
@@ -119,6 +121,7 @@ class Report:
             findings=tuple(one for one in self.findings if {one.item.run, one.item.id} & set(names)),
             intents=tuple(event for event in self.intents if event.run in names),
             hollow=tuple(one for one in self.hollow if one.run in names),
+            dark={run: until for run, until in self.dark.items() if run in names},
             over={run: limits for run, limits in self.over.items() if run in runs},
         )
 
@@ -143,6 +146,7 @@ def audit(address: str, owned: Owned) -> Report:
         _intents(books, findings),
         _hollow(books, findings, {one.cloud for one in silences}),
         _unseen(books, {one.cloud for one in silences if not one.configured}),
+        _dark(books, {one.cloud for one in silences if one.configured}),
         books.passed(),
         books.unread,
     )
@@ -197,7 +201,11 @@ def _findings(sight: Sight, books: _Books) -> list[Finding]:
     for item in sight.items:
         run = books.account(item.run)
         busy = run.is_open and books.busy(item.run)
-        one = Finding(item, *judge(item, run, books.mark, sight.now, busy), run.is_open, sight.now)
+        blind = books.unread is not None
+        verdict, why = (
+            judge_blindly(item, books.mark, sight.now) if blind else judge(item, run, books.mark, sight.now, busy)
+        )
+        one = Finding(item, verdict, why, run.is_open, sight.now)
         if not one.is_amiss or stands(sight.where, item):
             found.append(one)
     return found
@@ -229,3 +237,11 @@ def _unseen(books: _Books, foreign: set[str]) -> tuple[str, ...]:
         for run, _ in books.unsettled()
         for name in sorted(foreign & books.clouds(run))
     )
+
+
+def _dark(books: _Books, silent: set[str]) -> dict[str, datetime]:
+    return {
+        run: max(token.until for token in now.held.values())
+        for run, now in books.unsettled()
+        if now.held and silent & books.clouds(run)
+    }

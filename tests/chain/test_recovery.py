@@ -99,7 +99,8 @@ def test_ledger_cannot_be_read(aftermath: Aftermath, capsys: pytest.CaptureFixtu
         order(run="other")
     assert len(bills()) == 1
     seen = told(capsys, "audit", code=7)
-    assert "LEDGER NOT READ: line 1 of the ledger" in seen and "unknown" in seen
+    assert "LEDGER NOT READ: line 1 of the ledger" in seen and "not known: the ledger cannot be read" in seen
+    assert "mend the ledger" in told(capsys, "audit", "--fix", code=7)
     assert "which nothing proves meanwhile" in told(capsys, "down", "run", code=7)
     assert list(aftermath.bills().values()) == [False]
     path.write_bytes(whole)

@@ -6,19 +6,21 @@ import socket
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
 from infra.audit import report as reporting
 from infra.audit.mend import Mended, beat, mend
 from infra.audit.report import Report, audit
-from infra.cloud import TAG_LEDGER, CreateRequest, Machine
+from infra.cloud import TAG_LEDGER, CreateRequest, Extra, Machine
 from infra.clouds import CLOUDS
 from infra.teardown import teardown
 from money import budget, reaper
 from money.account import account
 from money.ledger import Ledger
 from money.limits import left, set_limits
+from money.periods import FOREVER
 from spec import clock
 from spec.errors import Denied, MegatokError, NotConfigured, OverBudget, RecipeError
 from spec.home import ledger_address, ledger_mark, owner
@@ -283,6 +285,8 @@ def test_cloud_that_does_not_answer_is_unproven_and_not_watched(
     found = look()
     assert found.unproven == ("cloud memory does not answer: key expired",)
     assert found.hollow == ()
+    (until,) = found.dark.values()
+    assert until == FOREVER  # nothing told an end when it was reserved
     assert beat(found, 10) == ()
     assert found.about(["whatever"]).unproven == found.unproven
 
@@ -294,6 +298,44 @@ def test_cloud_without_credentials_is_no_doubt_but_for_a_run_that_names_it(
     assert look().unproven == ()
     intend(ledger, "run")
     assert any("run run may hold something on memory" in doubt for doubt in look().unproven)
+
+
+def beside(cloud: MemoryCloud) -> None:
+    cloud.capabilities = replace(cloud.capabilities, kinds=("machine", "disk", "address"))
+    cloud.extras = (Extra("disk", Decimal("0.1")), Extra("address", Decimal("0.01")))
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_machine_that_is_named_takes_its_disk_and_address_along(
+    cloud: MemoryCloud, ledger: Ledger, known: bool
+) -> None:
+    beside(cloud)
+    one, other = (rent(cloud, ledger, "run", index) if known else make(cloud, "run", index) for index in (0, 1))
+    work, after = fix(one.id)
+    assert standing(cloud) == {other.id, f"disk-{other.id}", f"address-{other.id}"}
+    assert work.done[f"disk-{one.id}"] == work.done[f"address-{one.id}"] == "deleted, proven gone"
+    assert after.unproven == ()
+
+
+def test_ledger_that_cannot_be_read_leaves_tags_and_clocks(cloud: MemoryCloud, ledger: Ledger, home: Path) -> None:
+    """Nothing is adopted and nothing written; what is over or named goes."""
+    beside(cloud)
+    old, named, young = (rent(cloud, ledger, run) for run in ("old", "named", "young"))
+    foreign = make(cloud, "foreign", mark="theirs")
+    expire(cloud, old)
+    path = home / "ledger" / "ledger.jsonl"
+    path.write_bytes(b"{" + path.read_bytes())
+    before = path.read_bytes()
+    assert {one.why for one in look().findings if one.item.id == young.id} == {"the ledger cannot be read"}
+    work, after = fix(named.id, "nobody")
+    assert path.read_bytes() == before
+    assert {old.id, named.id, f"disk-{named.id}", f"address-{named.id}"}.isdisjoint(standing(cloud))
+    assert {young.id, f"disk-{young.id}", foreign.id} <= standing(cloud)
+    assert verdicts(after)[young.id] == "not known"
+    assert work.done[old.id] == work.done[f"disk-{named.id}"] == "deleted, gone; not settled"
+    assert "nobody: nothing of that name is seen" in work.doubts[0]
+    assert "mend the ledger" in work.doubts[-1]
+    assert "line 1 of the ledger" in after.unproven[0]
 
 
 def test_only_what_is_named(cloud: MemoryCloud, ledger: Ledger) -> None:
