@@ -39,7 +39,7 @@ def gone(path: Path) -> bool:
         try:
             if Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] == "Z":
                 return True
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             return True
         time.sleep(0.1)
     return False
