@@ -18,11 +18,15 @@ from spec.errors import MegatokError, RecipeError
 from spec.home import home
 from spec.inventory import Inventory
 from spec.receipt import Receipt
+from spec.receipt import read as read_receipt
 from spec.record import RunDocument
 
 
 class Busy(RecipeError):
     """Another process works on this run."""
+
+
+RECEIPT = "receipt.json"
 
 
 class RunFolder:
@@ -95,8 +99,13 @@ class RunFolder:
 
     def receipt(self) -> Receipt | None:
         """Of the last teardown."""
-        path = self.path / "receipt.json"
-        return Receipt.model_validate_json(path.read_bytes()) if path.exists() else None
+        path = self.path / RECEIPT
+        if not path.exists():
+            return None
+        try:
+            return read_receipt(path.read_bytes())
+        except ValueError as error:
+            raise MegatokError(f"the receipt {path} cannot be read: {error}; move it away, then try again") from None
 
     def document(self) -> RunDocument | None:
         path = self.path / "document.json"

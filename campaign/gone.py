@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable
 
 from campaign.begin import again
-from campaign.folder import RunFolder, folders, known
+from campaign.folder import RECEIPT, RunFolder, folders, known
 from campaign.run import Run, Say
 from campaign.steps import tear_down
 from infra import stack
@@ -96,7 +96,7 @@ def _by_tags(name: str, say: Say) -> Receipt:
     if receipt.proven:
         stack.forget(name)
     try:
-        RunFolder(name).write("receipt.json", receipt.model_dump_json(indent=1))
+        RunFolder(name).write(RECEIPT, receipt.model_dump_json(indent=1))
     except MegatokError as error:
         say(str(error))
     return receipt
@@ -104,16 +104,27 @@ def _by_tags(name: str, say: Say) -> Receipt:
 
 def forget(names: Iterable[str], say: Say) -> None:
     """Drop what stacks and run folders say of runs that were ended without them: nothing of it stands any more."""
-    for name in set(names) & {*stack.stacks(), *(folder.run for folder in folders())}:
+    known = set(names) & {*stack.stacks(), *(folder.run for folder in folders())}
+    latest = _latest_receipts(say) if known else {}
+    for name in known:
         folder = RunFolder(name)
         try:
             folder.forget_inventory()
             stack.forget(name)
-            kept = [one for one in Ledger(ledger_address()).receipts().values() if one.run == name]
-            for receipt in sorted(kept, key=lambda one: one.written_at)[-1:]:
-                folder.write("receipt.json", receipt.model_dump_json(indent=1))
+            if name in latest:
+                folder.write(RECEIPT, latest[name].model_dump_json(indent=1))
         except (MegatokError, OSError) as error:
             say(f"stack {name}: {error}")
+
+
+def _latest_receipts(say: Say) -> dict[str, Receipt]:
+    """Of each run, as kept beside the ledger."""
+    try:
+        kept = Ledger(ledger_address()).receipts().values()
+    except MegatokError as error:
+        say(str(error))
+        return {}
+    return {one.run: one for one in sorted(kept, key=lambda one: one.written_at)}
 
 
 def _released(folder: RunFolder) -> bool:

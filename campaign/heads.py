@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from campaign.folder import folders
+from campaign.folder import RECEIPT, folders
 from money.ledger import Ledger
 from money.verify import Verified, verify
-from spec.errors import MegatokError
-from spec.receipt import read
 
 
 def verified(address: str) -> Verified:
@@ -18,15 +16,5 @@ def verified(address: str) -> Verified:
 
 def _of_runs(address: str) -> dict[str, str]:
     """By path. A receipt of another ledger says nothing about this one."""
-    found = {}
-    for folder in folders():
-        path = folder.path / "receipt.json"
-        if not path.exists():
-            continue
-        try:
-            receipt = read(path.read_bytes())
-        except ValueError as error:
-            raise MegatokError(f"the receipt {path} cannot be read: {error}; move it away, then verify again") from None
-        if receipt.ledger == address:
-            found[str(path)] = receipt.ledger_head
-    return found
+    receipts = ((folder.path / RECEIPT, folder.receipt()) for folder in folders())
+    return {str(path): one.ledger_head for path, one in receipts if one and one.ledger == address}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from campaign.folder import RECEIPT
 from campaign.run import Run
 from infra import stack
 from infra.teardown import teardown
@@ -34,7 +35,7 @@ def torn_down(run: Run) -> Receipt:
         unproven = "; ".join(receipt.unproven) or f"see the receipt; megatok down {run.name} goes on"
         run.fail(TeardownUnproven(f"not all is shown to be gone: {unproven}"))
     try:
-        run.folder.write("receipt.json", receipt.model_dump_json(indent=1))
+        run.folder.write(RECEIPT, receipt.model_dump_json(indent=1))
     except MegatokError as error:
         run.fail(error)
     return receipt

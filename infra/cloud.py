@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Literal, Protocol
 
@@ -17,6 +17,11 @@ TAG_TOKEN = "megatok-token"
 TAG_EXPIRES = "megatok-expires"
 TAG_LEDGER = "megatok-ledger"
 """`spec.home.ledger_mark` of the ledger that the thing is accounted in."""
+
+
+def expires_tag(at: datetime) -> str:
+    """Value of TAG_EXPIRES."""
+    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 @dataclass(frozen=True)
@@ -120,6 +125,10 @@ class Item:
     @property
     def name(self) -> str:
         return self.resource.name
+
+    def is_of(self, mark: str) -> bool:
+        """Whether it is accounted in the ledger of that mark, or in none: else it is somebody else's."""
+        return self.ledger in ("", mark)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -73,6 +73,10 @@ class Work:
     """Each cloud's own figures, by id."""
 
     @property
+    def mark(self) -> str:
+        return ledger_mark(self.ledger.address)
+
+    @property
     def left_s(self) -> float:
         return max(0.0, self.ends_at - time.monotonic())
 
@@ -226,14 +230,13 @@ def _listed(work: Work, where: Cloud) -> tuple[Item, ...]:
     found = _ask(work, partial(where.inventory, work.run))
     if work.foreign or work.only is not None:
         return found
-    mark = ledger_mark(work.ledger.address)
     for one in found:
-        if one.ledger not in ("", mark):
+        if not one.is_of(work.mark):
             work.doubts[one.id] = (
                 f"{one.resource.kind} {one.id} ({one.name}) bears this run's name and is accounted in another ledger "
                 f"({one.ledger}): left alone; if it is yours, end it with megatok audit --fix {one.id}"
             )
-    return tuple(one for one in found if one.ledger in ("", mark))
+    return tuple(one for one in found if one.is_of(work.mark))
 
 
 def _all(work: Work, where: Cloud, listed: dict[str, Resource]) -> dict[str, Resource]:
@@ -244,14 +247,13 @@ def _all(work: Work, where: Cloud, listed: dict[str, Resource]) -> dict[str, Res
     for id in work.bills[where.name].keys() - ids.keys():
         unnamed = Resource(cloud=where.name, region="", kind="", id=id)
         found = _ask(work, partial(where.read, unnamed))
-        if found is None or work.foreign or found.ledger in ("", ledger_mark(work.ledger.address)):
+        if found is None or work.foreign or found.is_of(work.mark):
             ids[id] = found.resource if found else unnamed.model_copy(update={"kind": "charge"})
     return ids
 
 
 def _found(work: Work, where: Cloud, token: str) -> tuple[Machine, ...]:
-    mark = ledger_mark(work.ledger.address)
-    return tuple(one for one in _ask(work, partial(where.find, token)) if work.foreign or one.ledger in ("", mark))
+    return tuple(one for one in _ask(work, partial(where.find, token)) if work.foreign or one.is_of(work.mark))
 
 
 def _known(work: Work, where: Cloud, resource: Resource, token: str) -> Thing:

@@ -32,10 +32,12 @@ class Service:
     fleet: Fleet
     meter: Path
 
-    def thing(self, id: str) -> Thing:
+    def known(self, id: str) -> Thing | None:
         """A machine, a disk or an address."""
-        extra = next((each for each in self.fleet.extras.all() if each.id == id), None)
-        return extra or self.fleet.read(id)
+        return next((each for each in (*self.fleet.all(), *self.fleet.extras.all()) if each.id == id), None)
+
+    def thing(self, id: str) -> Thing:
+        return self.known(id) or self.fleet.read(id)  # which says what it does not know
 
 
 def offers(service: Service, query: Query, body: Any) -> Any:
@@ -164,7 +166,7 @@ def subject(service: Service, call: str, query: Query, body: Any, id: str = "") 
     if call == "create":
         order = ordered(body)
         return order.subject(order.names[0])
-    found = next((each for each in (*service.fleet.all(), *service.fleet.extras.all()) if each.id == id), None)
+    found = service.known(id)
     asked = {"id": id, "token": query.get("token", ""), "node_type": query.get("node_type", "")}
     return {"call": call} | asked | (found.subject() if found else {})
 

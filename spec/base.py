@@ -13,6 +13,7 @@ from pydantic import (
     Field,
     PlainSerializer,
     Strict,
+    ValidationError,
     WithJsonSchema,
 )
 
@@ -23,6 +24,12 @@ class Spec(BaseModel):
     """A frozen record in which an unknown key or a wrong type is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+def first_fault(error: ValidationError) -> str:
+    """The first thing that is wrong, in short: where, and what."""
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc']))} {first['msg']}".strip()
 
 
 def _decimal(value: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from pydantic import AwareDatetime, ValidationError
 
-from spec.base import Natural, Price, Seq, Spec, Usd
+from spec.base import Natural, Price, Seq, Spec, Usd, first_fault
 
 VERSION: Final = 2
 """Of the lines that this program writes; it reads 1 as well, which knew no owner, limit or heartbeat."""
@@ -84,10 +84,9 @@ def read(line: bytes) -> Event:
     try:
         return Event.model_validate_json(line)
     except ValidationError as error:
-        first = error.errors()[0]
         if (version := _version(line)) > VERSION:
             raise NewerVersion(f"it is of version {version}, this program reads up to {VERSION}") from None
-        raise ValueError(f"{'.'.join(map(str, first['loc']))} {first['msg']}".strip()) from None
+        raise ValueError(first_fault(error)) from None
 
 
 def _version(line: bytes) -> int:

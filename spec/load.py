@@ -33,7 +33,7 @@ S = TypeVar("S", bound=Spec)
 def campaign(path: Path, budget_usd: Decimal | None = None) -> Campaign:
     """The campaign in `path`, with the cluster and workload that it names; `budget_usd` takes the place of its own."""
     document = _document(path)
-    if isinstance(document.value, dict) and "node_type" in document.value and "sweep" not in document.value:
+    if isinstance(document.value, dict) and "node_type" in document.value and not _is_campaign(document):
         raise RecipeError(
             f"{path}: is the recipe of a cluster, not of a campaign; name it in a campaign (cluster: {path.stem}), "
             "or stand it up alone with pulumi up, as the README shows"
@@ -53,7 +53,7 @@ def campaign(path: Path, budget_usd: Decimal | None = None) -> Campaign:
 def cluster(path: Path) -> Cluster:
     """The cluster in `path`, which is a cluster recipe or a campaign."""
     document = _document(path)
-    if isinstance(document.value, dict) and "sweep" in document.value:
+    if _is_campaign(document):
         return campaign(path).cluster
     return _validated(document, document.value, Cluster)
 
@@ -66,7 +66,7 @@ def model(name: str) -> Model:
 def weights_gib(path: Path) -> float:
     """Size of the model that the recipe in `path` serves; 0 for a cluster recipe, which serves none."""
     document = _document(path)
-    if isinstance(document.value, dict) and "sweep" in document.value:
+    if _is_campaign(document):
         return model(campaign(path).model).weights_gib
     return 0.0
 
@@ -107,6 +107,11 @@ def inventory(path: Path) -> Inventory:
 def dump(spec: Spec) -> str:
     """A recipe as YAML that loads again as the same."""
     return strict_yaml.dump(spec.model_dump(mode="json"))
+
+
+def _is_campaign(document: Document) -> bool:
+    """Only a campaign has a sweep; a cluster recipe has none."""
+    return isinstance(document.value, dict) and "sweep" in document.value
 
 
 def _with_parts(document: Document, path: Path) -> Any:

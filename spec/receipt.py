@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import AwareDatetime, Field, ValidationError
 
-from spec.base import Seq, Spec, Usd
+from spec.base import Seq, Spec, Usd, first_fault
 from spec.ledger import Resource
 
 
@@ -51,5 +51,4 @@ def read(data: bytes) -> Receipt:
     try:
         return Receipt.model_validate_json(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise ValueError(f"{'.'.join(map(str, first['loc']))} {first['msg']}".strip()) from None
+        raise ValueError(first_fault(error)) from None

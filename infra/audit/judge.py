@@ -22,7 +22,7 @@ def judge_blindly(item: Item, mark: str, now: datetime) -> tuple[Verdict, str]:
 
 def judge(item: Item, run: Account, mark: str, now: datetime, busy: bool) -> tuple[Verdict, str]:
     """The verdict and why. `mark`: of our ledger; `now`: of the cloud; `busy`: somebody may be at work on the run."""
-    if item.ledger not in ("", mark):
+    if not item.is_of(mark):
         return "foreign ledger", f"accounted in another ledger ({item.ledger}): see to it there, or name it here"
     if item.expires_at and now > item.expires_at + SLACK:
         return "expired", "past its end, and nothing has ended it"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -41,11 +41,11 @@ def mend(report: Report, names: Sequence[str], owned: Owned, tell: Tell) -> tupl
     """Put right what may be; what was done, and how things stand after it."""
     if report.unread:
         return _mend_blindly(report, names, tell), audit(report.address, owned)
-    work = Mended()
-    adopted = _adopt(work, report, names)
+    work, named = Mended(), _with_theirs(report, names)
+    adopted = _adopt(work, report, named)
     runs = _whole_runs(report, names)
     _each(runs, lambda run: _end_run(work, report, run, tell, foreign=run in names))
-    single = _singles(report, names, runs)
+    single = _singles(report, named, runs)
     _each(single, lambda run: _end_things(work, report.address, run, single[run], tell))
     after = audit(report.address, owned)
     work.done |= {id: "adopted, over budget" if run in after.over else "adopted" for id, run in adopted.items()}
@@ -88,9 +88,8 @@ def _named(one: Finding, names: Sequence[str]) -> bool:
     return one.item.id in names or one.item.run in names
 
 
-def _adopt(work: Mended, report: Report, names: Sequence[str]) -> dict[str, str]:
-    """What was adopted: the run of each thing, by its id."""
-    goes = _with_theirs(report, names)
+def _adopt(work: Mended, report: Report, goes: Set[str]) -> dict[str, str]:
+    """What was adopted: the run of each thing, by its id. Not what `goes`, by id."""
     ledger = Ledger(report.address)
     adopted: dict[str, str] = {}
     for sight in report.sights:
@@ -116,10 +115,9 @@ def _whole_runs(report: Report, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*named, *closed)))
 
 
-def _singles(report: Report, names: Sequence[str], whole: Sequence[str]) -> Mapping[str, tuple[Resource, ...]]:
+def _singles(report: Report, named: Set[str], whole: Sequence[str]) -> Mapping[str, tuple[Resource, ...]]:
     """Things to end by their run, which itself goes on."""
     found: dict[str, tuple[Resource, ...]] = {}
-    named = _with_theirs(report, names)
     for one in report.findings:
         if one.item.run not in whole and (one.verdict in ("expired", "closed") or one.item.id in named):
             found[one.item.run] = (*found.get(one.item.run, ()), one.item.resource)

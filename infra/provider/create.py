@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from infra.cloud import TAG_EXPIRES, TAG_LEDGER, TAG_RUN, TAG_TOKEN, CreateRequest, Machine, Offer
+from infra.cloud import TAG_EXPIRES, TAG_LEDGER, TAG_RUN, TAG_TOKEN, CreateRequest, Machine, Offer, expires_tag
 from infra.engine.wire import PartialCreate
 from infra.guest import first_boot
 from infra.provider import prices
@@ -126,7 +126,7 @@ def _request(job: Job, token: str, offer: Offer, life_s: float) -> CreateRequest
         tags={
             TAG_RUN: inputs.run,
             TAG_TOKEN: token,
-            TAG_EXPIRES: f"{expires:%Y-%m-%dT%H:%M:%SZ}",
+            TAG_EXPIRES: expires_tag(expires),
             TAG_LEDGER: ledger_mark(inputs.ledger),
         },
     )

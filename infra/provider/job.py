@@ -39,7 +39,7 @@ class Job:
 
     def ours(self, items: Iterable[AnItem]) -> tuple[AnItem, ...]:
         """Without what a run of the same name has, in somebody else's ledger: not ours to use or to end."""
-        return tuple(item for item in items if item.ledger in ("", self.mark))
+        return tuple(item for item in items if item.is_of(self.mark))
 
     def machine(self, node: Node, token: str) -> Item:
         """A node that was made under `token`, as the cloud knows it; as we do, where the cloud has forgotten it."""

@@ -13,10 +13,8 @@ from typing import Any
 import pytest
 
 from infra.cloud import CreateRequest
-from infra.clouds import CLOUDS
 from infra.engine.wire import UNKNOWN, Difference, PartialCreate
 from infra.provider import job as jobs
-from infra.provider import switches
 from infra.provider.group import NodeGroups
 from infra.provider.job import until
 from money.budget import spend
@@ -36,57 +34,24 @@ from spec.errors import (
 )
 from spec.home import ledger_address
 from spec.inventory import Node
-from tests.infra import memory_cloud
+from tests.infra.group_calls import RUN, kinds, made, wanted
 from tests.infra.memory_cloud import MemoryCloud
 
-RUN = "r"
 TOKEN = "r-0-a1"
 
 
 @pytest.fixture
-def cloud(monkeypatch: pytest.MonkeyPatch) -> MemoryCloud:
-    fresh = MemoryCloud()
-    monkeypatch.setitem(CLOUDS, "memory", "tests.infra.memory_cloud")
-    monkeypatch.setattr(memory_cloud, "CLOUD", fresh)
-    monkeypatch.setattr(switches, "ARM_S", 0.0)
-    monkeypatch.setattr(jobs, "PATIENCE_S", 0.0)
-    return fresh
-
-
-@pytest.fixture
-def groups(cloud: MemoryCloud) -> NodeGroups:
-    return NodeGroups()
+def cloud(memory: MemoryCloud) -> MemoryCloud:
+    return memory
 
 
 def inputs(**changes: Any) -> dict[str, Any]:
-    wanted = {
-        "run": RUN,
-        "index": 0,
-        "count": 1,
-        "cloud": "memory",
-        "node_type": "b300x8",
-        "regions": [],
-        "max_usd_per_hour": "2.00",
-        "lifetime_s": 3600,
-        "extend_s": 0,
-        "budget_usd": "10",
-        "ledger": ledger_address(),
-        "public_key": "ssh-ed25519 AAAA",
-        "key_file": "/key",
-        "hosts": [],
-    }
-    return wanted | changes
+    """Whole, as the engine keeps them."""
+    return wanted(**{"regions": [], "max_usd_per_hour": "2.00", "extend_s": 0, "hosts": [], **changes})
 
 
 def make(groups: NodeGroups, **changes: Any) -> tuple[str, dict[str, Any]]:
-    checked = groups.check(inputs(**changes))
-    assert not checked.failures
-    id, state = groups.create(checked.inputs, preview=False)
-    return id, dict(state)
-
-
-def kinds() -> list[str]:
-    return [event.kind for event in Ledger(ledger_address()).events(RUN)]
+    return made(groups, **inputs(**changes))
 
 
 def test_a_group_is_reserved_on_record_and_armed(groups: NodeGroups, cloud: MemoryCloud) -> None:

@@ -21,6 +21,7 @@ from infra.cloud import (
     Machine,
     Offer,
     State,
+    expires_tag,
 )
 from infra.clouds.local.program import Absent, call, empty, home, parsed
 from spec.errors import CloudError, Unanswered
@@ -109,8 +110,7 @@ class LocalCloud:
         return parsed(call("GET", "/v1/resources", query={"tag": tag}), item)
 
     def extend(self, id: str, expires_at: datetime) -> datetime:
-        tag = f"{expires_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
-        body = {"expires_at": expires_at.isoformat(), "tags": {TAG_EXPIRES: tag}}
+        body = {"expires_at": expires_at.isoformat(), "tags": {TAG_EXPIRES: expires_tag(expires_at)}}
         try:
             answer = call("POST", f"/v1/nodes/{id}/expiry", body=body)
         except Absent:
