@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -174,9 +175,15 @@ def test_a_stranger_with_the_same_number_is_left_alone(host_node: Node, place: P
     begin(host_node, sleeper(script="true"))
     ended(host_node)
     _, _, boot = (place / "pid").read_text().split()
-    (place / "pid").write_text(f"{os.getsid(0)} 1 {boot}\n")
-    assert not look(host_node).alive
-    end(host_node)
+    stranger = subprocess.Popen(["sleep", "300"], start_new_session=True)
+    try:
+        (place / "pid").write_text(f"{stranger.pid} 1 {boot}\n")
+        assert not look(host_node).alive
+        end(host_node)
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
 
 
 def test_many_in_one_look(host_node: Node) -> None:
