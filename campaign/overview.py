@@ -16,6 +16,7 @@ from money.account import Account
 from money.books import Books
 from money.ledger import Ledger
 from money.limits import Left, left
+from money.periods import FOREVER
 from spec import clock, home
 from spec.base import shown
 from spec.errors import MegatokError, NotConfigured
@@ -46,7 +47,8 @@ class Standing:
     """Process that works on it."""
     budget_owner: str
     """In whose day and month it counts."""
-    machines: int
+    machines: int | None
+    """None where it may hold some in a cloud that does not answer."""
     spent_usd: str
     """Settled, and what the clouds charge, or hours x price, for what is not."""
     budget_usd: str
@@ -66,16 +68,16 @@ def open_runs() -> tuple[Standing, ...]:
     """Every run that a ledger, a stack or a cloud's tags know and that has no receipt yet."""
     ledger = Ledger(ledger_address())
     books = Books(ledger.events())
-    machines, notes = _machines()
+    machines, silent = _machines()
     unsettled = (run for run in ledger.runs() if books.account(run).is_open or books.account(run).held)
     names = dict.fromkeys((*unsettled, *stack.stacks(), *machines))
-    return tuple(_standing(name, ledger, books.account(name), machines.get(name, []), notes) for name in names)
+    return tuple(_standing(name, ledger, books.account(name), machines.get(name, []), silent) for name in names)
 
 
-def _machines() -> tuple[dict[str, list[Machine]], list[str]]:
-    """Machines by run, in every cloud; a cloud that does not answer is named instead."""
+def _machines() -> tuple[dict[str, list[Machine]], dict[str, str]]:
+    """Machines by run, in every cloud; and why a cloud does not answer, by its name."""
     found: dict[str, list[Machine]] = {}
-    notes = []
+    silent: dict[str, str] = {}
     for name in CLOUDS:
         try:
             for item in cloud(name).inventory():
@@ -84,19 +86,22 @@ def _machines() -> tuple[dict[str, list[Machine]], list[str]]:
         except NotConfigured:
             continue
         except MegatokError as error:
-            notes.append(f"{name}: {error}")
-    return found, notes
+            silent[name] = f"{name}: {error}"
+    return found, silent
 
 
-def _standing(name: str, ledger: Ledger, money: Account, machines: list[Machine], notes: list[str]) -> Standing:
+def _standing(name: str, ledger: Ledger, money: Account, machines: list[Machine], silent: dict[str, str]) -> Standing:
     folder = RunFolder(name)
     owner = folder.owner()
     inventory = folder.inventory() or _of_stack(name)
     told = [node.expires_at for node in inventory.nodes if node.expires_at] if inventory else []
-    ends = [one.expires_at for one in machines if one.expires_at] or told
     phase = folder.last_line() if owner else "no runner"
+    clouds = {resource.cloud for event in ledger.events(name) for resource in event.resources}
+    unseen = bool(silent.keys() & clouds) if clouds else bool(silent)
+    held = [token.until for token in money.held.values() if token.until != FOREVER] if unseen else []
+    ends = [one.expires_at for one in machines if one.expires_at] or told or held
     over = bool(ends) and min(ends) < clock.now()
-    note = "lifetime is over; settle with: megatok down " + name if over and not machines else ""
+    note = "lifetime is over; settle with: megatok down " + name if over and not machines and not unseen else ""
     if machines and not money.budget_usd:
         note = "the ledger does not know it; see: megatok audit"
     return Standing(
@@ -104,11 +109,11 @@ def _standing(name: str, ledger: Ledger, money: Account, machines: list[Machine]
         phase=phase,
         owner=owner,
         budget_owner=money.owner,
-        machines=len(machines),
+        machines=None if unseen else len(machines),
         spent_usd=shown(max(money.settled_usd + _running_usd(machines), _charged_usd(name))),
         budget_usd=shown(money.budget_usd),
         expires=_moment(min(ends, default=None)),
-        note="; ".join([note, *notes] if note else notes),
+        note="; ".join([*([note] if note else []), *silent.values()]),
         nodes=tuple(_node_end(one, ledger) for one in machines),
     )
 

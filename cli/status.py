@@ -35,7 +35,7 @@ def _runs(found: Sequence[Standing]) -> str:
             s.run,
             s.phase,
             s.budget_owner or "-",
-            str(s.machines),
+            "?" if s.machines is None else str(s.machines),
             f"${s.spent_usd} of ${s.budget_usd}",
             s.expires or "-",
             s.note,
