@@ -12,8 +12,9 @@ from campaign.folder import RECEIPT, RunFolder, folders, known
 from campaign.run import Run, Say
 from campaign.steps import tear_down
 from infra import stack
-from infra.clouds import CLOUDS, cloud, configured
-from infra.teardown import teardown
+from infra.audit.look import answered
+from infra.clouds import CLOUDS, cloud
+from infra.teardown import configured, teardown
 from money.ledger import Ledger
 from spec.errors import CloudError, MegatokError, RecipeError
 from spec.home import ledger_address
@@ -67,7 +68,7 @@ def _in_ledger(name: str) -> bool:
 def _is_tagged(name: str) -> bool:
     """Whether some cloud has anything of that run; also where one does not answer, since then nobody can say no."""
     try:
-        return any(cloud(each).inventory(name) for each in filter(configured, CLOUDS))
+        return answered(lambda: any(cloud(each).inventory(name) for each in filter(configured, CLOUDS)))
     except CloudError:
         return True
 

@@ -6,10 +6,12 @@ import contextlib
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 
 from campaign.folder import RunFolder, folders
 from infra import stack
-from infra.cloud import Machine
+from infra.audit.look import answered
+from infra.cloud import Item, Machine
 from infra.clouds import CLOUDS, cloud
 from infra.provider.switches import Armed, look
 from money.account import Account
@@ -80,7 +82,7 @@ def _machines() -> tuple[dict[str, list[Machine]], dict[str, str]]:
     silent: dict[str, str] = {}
     for name in CLOUDS:
         try:
-            for item in cloud(name).inventory():
+            for item in answered(partial(_listing, name)):
                 if isinstance(item, Machine):
                     found.setdefault(item.run, []).append(item)
         except NotConfigured:
@@ -88,6 +90,10 @@ def _machines() -> tuple[dict[str, list[Machine]], dict[str, str]]:
         except MegatokError as error:
             silent[name] = f"{name}: {error}"
     return found, silent
+
+
+def _listing(name: str) -> tuple[Item, ...]:
+    return cloud(name).inventory()
 
 
 def _standing(name: str, ledger: Ledger, money: Account, machines: list[Machine], silent: dict[str, str]) -> Standing:
@@ -130,7 +136,7 @@ def _node_end(machine: Machine, ledger: Ledger) -> NodeEnd:
     found: Armed = ()
     note = ""
     try:
-        found = look(cloud(machine.resource.cloud), ledger, machine)
+        found = answered(lambda: look(cloud(machine.resource.cloud), ledger, machine))
     except MegatokError as error:
         note = str(error)
     return NodeEnd(machine.run, machine.name, machine.id, _moment(machine.expires_at), found, note)
@@ -156,7 +162,7 @@ def _running_usd(machines: list[Machine]) -> Decimal:
 def _now(name: str) -> datetime:
     """By the cloud's clock, or ours where it does not answer."""
     try:
-        return cloud(name).now()
+        return answered(lambda: cloud(name).now())
     except MegatokError:
         return clock.now()
 
@@ -166,8 +172,12 @@ def _charged_usd(run: str) -> Decimal:
     total = Decimal(0)
     for name in CLOUDS:
         with contextlib.suppress(MegatokError):
-            total += sum(cloud(name).billed_usd(run).values(), Decimal(0))
+            total += answered(partial(_bill_usd, name, run))
     return total
+
+
+def _bill_usd(name: str, run: str) -> Decimal:
+    return sum(cloud(name).billed_usd(run).values(), Decimal(0))
 
 
 def limits(owner: str | None = None) -> tuple[str, Left]:

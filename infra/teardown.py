@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from infra import orphans
 from infra.cloud import Cloud, Item, Machine
-from infra.clouds import CLOUDS, cloud, configured
+from infra.clouds import CLOUDS, cloud
 from infra.provider.end import in_order, price, see_gone
 from infra.provider.job import patiently
 from money import budget, receipt
@@ -27,7 +27,7 @@ from money.account import Key, account, key
 from money.intents import open_intents
 from money.ledger import Ledger
 from spec import clock
-from spec.errors import MegatokError, TeardownUnproven
+from spec.errors import MegatokError, NotConfigured, TeardownUnproven, why
 from spec.home import ledger_mark, owner
 from spec.ledger import Event, Resource
 from spec.receipt import Receipt
@@ -131,7 +131,7 @@ def teardown(
             play_money += [found.capabilities.simulated] if found.capabilities.billed else []
             _clear(work, found)
         except Exception as error:
-            work.doubts[name] = f"cloud {name}: {error}"
+            work.doubts[name] = f"cloud {name}: {why(error)}"
     _record(work, partial(_account_for, work, burned))
     _record(work, partial(budget.close, work.ledger, run, "torn down"))
     work.check_ledger()
@@ -175,7 +175,7 @@ def remove(
             if not _clear(work, cloud(name)):
                 work.doubts.setdefault(name, f"cloud {name}: not all was seen gone")
         except Exception as error:
-            work.doubts[name] = f"cloud {name}: {error}"
+            work.doubts[name] = f"cloud {name}: {why(error)}"
     return tuple(work.doubts.values())
 
 
@@ -189,6 +189,15 @@ def _names(events: Iterable[Event]) -> tuple[str, ...]:
     """Clouds that the run's events name; all that we may use, where none does: the ledger may be lost."""
     named = {resource.cloud for event in events for resource in event.resources}
     return tuple(sorted(named or filter(configured, CLOUDS)))
+
+
+def configured(name: str) -> bool:
+    """Whether this machine has credentials for it; also where it does not answer, since then nobody can say no."""
+    try:
+        cloud(name).scope()
+    except Exception as error:
+        return not isinstance(error, NotConfigured)
+    return True
 
 
 def _clear(work: Work, where: Cloud) -> bool:
@@ -290,7 +299,7 @@ def _gone(work: Work, where: Cloud, thing: Thing) -> Gone | None:
     try:
         last = see_gone(where, thing.resource, min(work.left_s, ROUND_S))
     except Exception as error:
-        work.doubts[id] = f"{thing.resource.kind} {id} ({name}): {error}"
+        work.doubts[id] = f"{thing.resource.kind} {id} ({name}): {why(error)}"
         work.tell(work.doubts[id])
         return None
     work.doubts.pop(id, None)

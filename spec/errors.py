@@ -119,6 +119,11 @@ class ConnectionLost(NodeError):
     retryable = True
 
 
+def why(error: Exception) -> str:
+    """What it says; of one that is none of ours also what it is: the text of a KeyError is a bare key."""
+    return str(error) if isinstance(error, MegatokError) else f"{type(error).__name__}: {error}"
+
+
 SEVERITY = (7, 8, 3, 4, 5, 6, 9, 2, 10, 1)
 """Where several exit codes hold, the first of these wins."""
 

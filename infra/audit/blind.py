@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from infra.audit.look import Sight
+from infra.audit.look import Sight, answered
 from infra.audit.report import Report
 from infra.cloud import Item
 from infra.provider.end import in_order, see_gone
@@ -38,7 +38,7 @@ def _end(sight: Sight, items: Sequence[Item], limit_s: float) -> dict[str, str]:
 
     def end(item: Item) -> str:
         try:
-            see_gone(sight.where, item.resource, limit_s)
+            answered(lambda: see_gone(sight.where, item.resource, limit_s))
         except MegatokError as error:
             return f"{item.resource.kind} {item.id} of run {item.run}: {error}"
         return ""

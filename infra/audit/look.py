@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from typing import TypeVar
 
 from infra.cloud import Cloud, Item
 from infra.clouds import CLOUDS, cloud
 from infra.provider.job import patiently
-from spec.errors import MegatokError, NotConfigured
+from spec.errors import MegatokError, NotConfigured, Unanswered, why
 from spec.ledger import Scope
+
+T = TypeVar("T")
 
 PATIENCE_S = 15.0
 """For a cloud that says that trying again can help."""
@@ -37,6 +41,16 @@ class Silence:
     """Without credentials, this machine cannot have made anything there."""
 
 
+def answered(ask: Callable[[], T]) -> T:
+    """A cloud's answer. One whose module crashes has given none: Unanswered, so that it stops nothing but itself."""
+    try:
+        return ask()
+    except MegatokError:
+        raise
+    except Exception as error:
+        raise Unanswered(f"no answer that can be used: {why(error)}") from error
+
+
 def look() -> tuple[Sight | Silence, ...]:
     """Every cloud, all of its regions."""
     with ThreadPoolExecutor(len(CLOUDS)) as pool:
@@ -45,20 +59,24 @@ def look() -> tuple[Sight | Silence, ...]:
 
 def _look(name: str) -> Sight | Silence:
     try:
-        where = cloud(name)
-        scope = patiently(where.scope, PATIENCE_S)
-        items = patiently(where.inventory, PATIENCE_S)
-        return Sight(where, scope, items, patiently(where.now, PATIENCE_S))
+        return answered(partial(_sight, name))
     except NotConfigured as error:
         return Silence(name, str(error), configured=False)
-    except (MegatokError, OSError) as error:
+    except MegatokError as error:
         return Silence(name, str(error), configured=True)
+
+
+def _sight(name: str) -> Sight:
+    where = cloud(name)
+    scope = patiently(where.scope, PATIENCE_S)
+    items = patiently(where.inventory, PATIENCE_S)
+    return Sight(where, scope, items, patiently(where.now, PATIENCE_S))
 
 
 def stands(where: Cloud, item: Item) -> bool:
     """Whether it is really there: a listing may lag and show what has ended. Yes, where the cloud does not say."""
     try:
-        now = patiently(partial(where.read, item.resource), PATIENCE_S)
+        now = answered(lambda: patiently(partial(where.read, item.resource), PATIENCE_S))
     except MegatokError:
         return True
     return now is not None and now.state != "terminated"

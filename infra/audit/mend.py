@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 
 from infra.audit.adopt import adopt
 from infra.audit.blind import end_blindly
+from infra.audit.look import answered
 from infra.audit.report import Finding, Owned, Report, audit
 from infra.cloud import Item, Machine
 from infra.teardown import Tell, remove, teardown
@@ -99,7 +101,7 @@ def _adopt(work: Mended, report: Report, goes: Set[str]) -> dict[str, str]:
             items = [item for item in unknown if item.run == run]
             beside = [one.item for one in here if one.verdict == "by right" and one.item.run == run]
             try:
-                adopt(ledger, sight.where, items, beside, sight.now)
+                answered(partial(adopt, ledger, sight.where, items, beside, sight.now))
             except MegatokError as error:
                 work.doubts.append(f"run {run} cannot be adopted: {error}; end it with: megatok down {run}")
                 continue

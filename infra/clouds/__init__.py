@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 
 from infra.cloud import Cloud
-from spec.errors import CloudError, NotConfigured, RecipeError
+from spec.errors import RecipeError
 
 CLOUDS = {
     "local": "infra.clouds.local",
@@ -19,14 +19,3 @@ def cloud(name: str) -> Cloud:
         raise RecipeError(f"unknown cloud {name!r}; there are {', '.join(sorted(CLOUDS))}")
     found: Cloud = importlib.import_module(CLOUDS[name]).CLOUD
     return found
-
-
-def configured(name: str) -> bool:
-    """Whether this machine has credentials for it; also where it does not answer, since then nobody can say no."""
-    try:
-        cloud(name).scope()
-    except NotConfigured:
-        return False
-    except CloudError:
-        return True
-    return True

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from infra.audit import report as reporting
-from infra.audit.mend import Mended, beat, mend
-from infra.audit.report import Report, audit
-from infra.cloud import TAG_LEDGER, CreateRequest, Extra, Machine
+from infra.audit.mend import beat
+from infra.cloud import Extra
 from infra.clouds import CLOUDS
 from infra.teardown import teardown
 from money import budget, reaper
@@ -23,9 +22,10 @@ from money.limits import left, set_limits
 from money.periods import FOREVER
 from spec import clock
 from spec.errors import Denied, MegatokError, NotConfigured, OverBudget, RecipeError
-from spec.home import ledger_address, ledger_mark, owner
-from spec.ledger import Event, Resource, Scope
+from spec.home import ledger_address, owner
+from spec.ledger import Event, Scope
 from tests.infra import memory_cloud
+from tests.infra.audit_calls import expire, fix, intend, look, make, rent, standing, verdicts
 from tests.infra.memory_cloud import MemoryCloud
 
 
@@ -43,52 +43,6 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> MemoryCloud:
 @pytest.fixture
 def ledger(cloud: MemoryCloud) -> Ledger:
     return Ledger(ledger_address())
-
-
-def intend(ledger: Ledger, run: str, index: int = 0) -> str:
-    """Up to the call of create."""
-    token = f"{run}-{index}-a1"
-    epoch = ledger.open(run, Decimal(5), owner="me")
-    budget.reserve(ledger, run, epoch, token, Decimal(1))
-    unborn = Resource(cloud="memory", region="near", kind="machine", id="", name=f"{run}-{index}")
-    budget.intent(ledger, run, epoch, token, "memory near", (unborn,))
-    return token
-
-
-def make(cloud: MemoryCloud, run: str, index: int = 0, mark: str = "") -> Machine:
-    offer = cloud.offers("b300x8", [])[0]
-    tags = {TAG_LEDGER: mark or ledger_mark(ledger_address())}
-    (made,) = cloud.create(
-        CreateRequest(run, f"{run}-{index}-a1", (f"{run}-{index}",), offer, 3600, "ssh-ed25519 AAAA", tags=tags)
-    )
-    return made
-
-
-def rent(cloud: MemoryCloud, ledger: Ledger, run: str, index: int = 0) -> Machine:
-    token = intend(ledger, run, index)
-    made = make(cloud, run, index)
-    budget.commit(ledger, run, token, (made.resource,), made.started_at)
-    return made
-
-
-def expire(cloud: MemoryCloud, made: Machine) -> None:
-    cloud.machines[made.id] = replace(made, expires_at=clock.now() - timedelta(minutes=5))
-
-
-def look(owned: str = "") -> Report:
-    return audit(ledger_address(), lambda run: run == owned)
-
-
-def fix(*names: str, owned: str = "") -> tuple[Mended, Report]:
-    return mend(look(owned), names, lambda run: run == owned, lambda _: None)
-
-
-def verdicts(report: Report) -> dict[str, str]:
-    return {one.item.id: one.verdict for one in report.findings}
-
-
-def standing(cloud: MemoryCloud) -> set[str]:
-    return {one.id for one in cloud.inventory()}
 
 
 def test_what_stands_by_right_is_only_told(cloud: MemoryCloud, ledger: Ledger) -> None:
