@@ -41,6 +41,8 @@ class Capabilities:
     """Longest that a create may take, from call to a node that answers SSH."""
     delete_s: float = 0.0
     """Longest that a thing may still bill once its time is over or its delete was taken: part of the worst case."""
+    itemizes: bool = False
+    """Its `billed_usd` names at once all that it ever charged to a run, ended or not: what it lacks was never made."""
     kinds: tuple[str, ...] = ("machine",)
     """Billable kinds that `inventory` lists, in the order in which they can be deleted: one may hold those after it."""
     guest_timer: bool = False

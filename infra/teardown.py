@@ -20,7 +20,7 @@ from typing import TypeVar
 from infra import orphans
 from infra.cloud import Cloud, Item, Machine
 from infra.clouds import CLOUDS, cloud
-from infra.provider.end import in_order, price, see_gone
+from infra.provider.end import give_up, in_order, price, see_gone
 from infra.provider.job import patiently
 from money import budget, receipt
 from money.account import Key, account, key
@@ -347,7 +347,8 @@ def _absent_twice(work: Work, where: Cloud) -> bool:
 
 
 def _release(work: Work, where: Cloud) -> None:
-    """Free what was set aside for creates that made nothing."""
+    """Free what was set aside for creates that made nothing; what counts as paid instead is absent twice as well."""
+    now, made = _ask(work, where.now), len(_made(work, where))
     for token, event in _open(work, where).items():
         on_its_way_until = event.at + timedelta(seconds=where.capabilities.create_limit_s)
         if event.host != socket.gethostname() and clock.now() < on_its_way_until:
@@ -356,7 +357,9 @@ def _release(work: Work, where: Cloud) -> None:
                 f"{on_its_way_until:%H:%M:%S} UTC"
             )
         else:
-            _record(work, partial(budget.release, work.ledger, work.run, token, "nothing stands"))
+            _record(work, partial(give_up, where, work.ledger, work.run, token, now))
+    if len(_made(work, where)) > made:
+        _absent_twice(work, where)
 
 
 def _record(work: Work, write: Callable[[], object]) -> None:

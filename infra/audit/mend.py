@@ -15,6 +15,7 @@ from infra.audit.report import Finding, Owned, Report, audit
 from infra.cloud import Item, Machine
 from infra.teardown import Tell, remove, teardown
 from money import reaper
+from money.account import account
 from money.ledger import Ledger
 from spec import clock
 from spec.errors import MegatokError
@@ -23,6 +24,7 @@ from spec.ledger import Event, Resource, Scope
 WORKERS = 8
 CLOSED = "settled and closed"
 """What became of a run that was ended as a whole."""
+LOST = "may have ended unseen: all that was set aside counts as paid"
 LIMIT_S = 120.0
 """For what would not go."""
 BEATS = 3
@@ -146,7 +148,9 @@ def _end_things(work: Mended, address: str, run: str, things: tuple[Resource, ..
 def _give_up(work: Mended, address: str, run: str, loose: Sequence[Event], tell: Tell) -> None:
     tokens = [event.token for event in loose if event.run == run]
     doubts = remove(run, address, (), tokens, on_line=tell, settle_timeout_s=LIMIT_S)
-    work.done |= dict.fromkeys(tokens, "NOT known" if doubts else "made nothing, released")
+    known = account(Ledger(address).events(run), run).tokens
+    made_nothing = {token: LOST if known[token].settled else "made nothing, released" for token in tokens}
+    work.done |= dict.fromkeys(tokens, "NOT known") if doubts else made_nothing
     work.doubts += [f"{doubt}; megatok audit --fix goes on" for doubt in doubts]
 
 

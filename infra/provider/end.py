@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from typing import TypeVar
@@ -13,7 +13,8 @@ from typing import TypeVar
 from infra.cloud import Cloud, Item
 from infra.provider.job import FIRST_PAUSE_S, Job, patiently
 from money import budget
-from money.account import account, key
+from money.account import Token, account, key
+from money.ledger import Ledger
 from spec.cost import cost_usd
 from spec.errors import CloudError, NotYetTerminated
 from spec.ledger import Resource
@@ -118,6 +119,28 @@ def price(cloud: Cloud, item: Item | None, last: Item | None, billed: Decimal | 
         return billed or Decimal(0)  # never up
     ended = max(began, (last.ended_at if last else None) or now)
     return max(cost_usd(known.usd_per_hour, began, ended, cloud.capabilities.billing_step_s), billed or Decimal(0))
+
+
+def give_up(cloud: Cloud, ledger: Ledger, run: str, token: str, now: datetime) -> None:
+    """Free what was set aside for a create under which nothing stands; `now` by the cloud's clock.
+
+    All of it counts as paid where what was made may have lived its whole life and ended since: no listing shows that,
+    and no bill would name it.
+    """
+    held = account(ledger.events(run), run).tokens.get(token)
+    lost = held is not None and _may_have_ended(cloud, held, now)
+    if held and lost:
+        charge = Resource(cloud=cloud.name, region="", kind="charge", id=token, name=token)
+        budget.settle(ledger, run, token, charge, held.held_usd, None, min(held.until, now))
+    budget.release(ledger, run, token, "nothing stands, and it may have ended unseen" if lost else "nothing stands")
+
+
+def _may_have_ended(cloud: Cloud, held: Token, now: datetime) -> bool:
+    """At the earliest once the time is over that was set aside, less what making and ending it may take at most."""
+    bills = cloud.capabilities
+    if bills.itemizes or not held.unknown or not held.held_usd or held.settled:
+        return False
+    return now >= held.until - timedelta(seconds=bills.create_limit_s + bills.delete_s)
 
 
 def _settle(job: Job, token: str, item: Item, last: Item | None, billed: Mapping[str, Decimal]) -> None:

@@ -9,13 +9,12 @@ from infra.clouds import CLOUDS, cloud
 from infra.engine.wire import UNKNOWN, Checked, Difference, PartialCreate, Values
 from infra.provider import state as states
 from infra.provider.create import create
-from infra.provider.end import end
+from infra.provider.end import end, give_up
 from infra.provider.extend import extend
-from infra.provider.job import Job, Owner
+from infra.provider.job import Job, Owner, patiently
 from infra.provider.ledgers import Ledgers
 from infra.provider.lost import Seen, check_counted
 from infra.provider.salvage import find
-from money import budget
 from spec.errors import MegatokError, RecipeError
 from spec.group import GroupInputs, GroupState
 from spec.inventory import Node
@@ -111,7 +110,7 @@ class NodeGroups:
         named = (job.machine(node, id) for node in known.nodes)
         end(job, id, (*named, *find(job, id)))
         if not known.nodes:
-            budget.release(job.ledger, job.inputs.run, id, "nothing stands")
+            give_up(job.cloud, job.ledger, job.inputs.run, id, patiently(job.cloud.now))
 
     def cancel(self) -> None:
         self._stop.set()

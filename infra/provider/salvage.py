@@ -10,10 +10,9 @@ from functools import partial
 from infra.cloud import Machine
 from infra.clouds import cloud
 from infra.engine.wire import PartialCreate
-from infra.provider.end import end
+from infra.provider.end import end, give_up
 from infra.provider.job import Job, patiently, until
 from infra.provider.state import unknown
-from money import budget
 from money.account import account
 from spec.errors import MegatokError, RecipeError
 
@@ -38,7 +37,7 @@ def salvage(job: Job, token: str, *, lags: bool) -> tuple[Machine, ...]:
         if _adoptable(job, found):
             return found
         end(job, token, found)
-        budget.release(job.ledger, job.inputs.run, token, "nothing stands")
+        give_up(job.cloud, job.ledger, job.inputs.run, token, patiently(job.cloud.now))
     except MegatokError as error:
         raise PartialCreate(token, unknown(token), error) from error
     return ()

@@ -51,6 +51,7 @@ class LocalCloud:
         consistency_s=0.2,
         create_limit_s=CREATE_LIMIT_S,
         delete_s=15.0,  # the guest's timer, then processes that end on a busy machine
+        itemizes=True,
         kinds=("machine", "disk", "address"),
         guest_timer=True,
         expires_command=f"sed -n 's/^tag.{TAG_EXPIRES}=//p' \"$LOCALCLOUD_METADATA\"",
