@@ -161,3 +161,16 @@ def test_run_that_an_audit_has_ended_is_forgotten(
     assert not (ROOT / f"Pulumi.{run_id}.yaml").exists()
     assert "nothing stands" in told(capsys, "status", code=0)
     aftermath.nothing(run_id, nodes=1)
+
+
+def test_what_is_adopted_above_its_budget_is_told_until_it_is_gone(
+    aftermath: Aftermath, capsys: pytest.CaptureFixture[str]
+) -> None:
+    order()
+    shutil.rmtree(aftermath.home / "ledger")
+    Ledger(ledger_address()).open("run", Decimal("0.001"))
+    assert "-> adopted, over budget" in told(capsys, "audit", "--fix", code=3)
+    assert "OVER BUDGET: budget of run 'run': " in (seen := told(capsys, "audit", code=3))
+    assert "limit 0.001; nothing more is created under it; end what can go with: megatok down run" in seen
+    assert "all proven gone" in told(capsys, "down", "run", code=0)
+    assert "OVER BUDGET" not in told(capsys, "audit", code=0)

@@ -245,6 +245,17 @@ class OnFile(Watched):
             budget.unextend(plugin.ledger, plugin.run, plugin.epoch, name, at(until), "refused")
             del create.asked[until]
 
+    @rule(who=WHO, run=RUN, index=INDEX, usd=USD, hours=HOURS)
+    def adopt(self, who: int, run: str, index: int, usd: Decimal, hours: int) -> None:
+        """An audit finds one node more than the ledger has, and puts it on record whatever limit that passes."""
+        plugin, now = self.plugins[run][who], self.truth.now
+        name = self.truth.standing(run, index) or plugin.last(index)[0]
+        create = self.truth.creates.setdefault(name, Create(run, now, now + hours, Decimal(0)))
+        create.stands_too(f"{name}-late{len(create.paid) + len(create.running)}", usd, now, now + hours)
+        budget.commit(plugin.ledger, run, name, tuple(map(machine, sorted(create.running))), at(now))
+        budget.hold(plugin.ledger, run, name, usd, at(now), at(now + hours))
+        self.truth.allow_what_stands(run)
+
     @rule(who=WHO, run=RUN)
     def fence(self, who: int, run: str) -> None:
         self._changes_hands(run)
@@ -301,7 +312,7 @@ class OnShelf(OnFile):
         def create() -> None:
             other = Plugin(run, self.handle, self.truth)
             name, held = other.last(RACER)
-            left_usd = self.truth.budgets[run] - self.truth.promised_usd(run)
+            left_usd = max(Decimal(0), self.truth.budgets[run] - self.truth.promised_usd(run))
             if held or (other.reserve(name, left_usd, 3) and other.begin(name, 2)):
                 other.look(name)
 

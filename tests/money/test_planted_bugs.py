@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from money import budget
-from money.account import Account, Token
+from money.account import Account, Token, account
 from money.books import Books, Purse
 from money.bucket import Bucket
 from money.ledger import Draft, Ledger
@@ -88,6 +88,29 @@ def commit_forgets_what_was_made(patch: Patch) -> None:
         self.committed = True
 
     patch.setattr(Token, "commit", commit)
+
+
+def hold_sets_nothing_aside(patch: Patch) -> None:
+    patch.setattr(budget, "hold", lambda *_: None)
+
+
+def hold_forgets_what_is_paid(patch: Patch) -> None:
+    """Of a group of which some nodes are settled, what stands is held less that."""
+
+    def hold(ledger: Ledger, run: str, token: str, usd: Decimal, since: Any, until: Any) -> None:
+        ledger.append(run, lambda _: Draft("reserve", token, usd, started_at=since, ended_at=until))
+
+    patch.setattr(budget, "hold", hold)
+
+
+def hold_is_refused_above_a_limit(patch: Patch) -> None:
+    right = budget.hold
+
+    def hold(ledger: Ledger, run: str, token: str, usd: Decimal, since: Any, until: Any) -> None:
+        budget._check_fits(account(ledger.events(run), run), run, token, usd)
+        right(ledger, run, token, usd, since, until)
+
+    patch.setattr(budget, "hold", hold)
 
 
 def release_frees_what_was_made(patch: Patch) -> None:
@@ -217,6 +240,9 @@ BUGS: list[Callable[[Patch], None]] = [
     intent_is_not_written,
     intent_is_written_by_an_older_owner,
     commit_forgets_what_was_made,
+    hold_sets_nothing_aside,
+    hold_forgets_what_is_paid,
+    hold_is_refused_above_a_limit,
     release_frees_what_was_made,
     release_frees_nothing,
     extend_sets_nothing_aside,

@@ -75,6 +75,13 @@ class Create:
         """When the cloud ends it by itself."""
         return max((self.until, *self.moved))
 
+    def stands_too(self, node: str, usd: Decimal, now: int, until: int) -> None:
+        """All that stands of it, with one node that nobody knew, may still cost `usd`."""
+        self.base_usd = max(self.base_usd, self.paid_usd + usd)
+        self.since, self.until = min(self.since, now), max(self.until, until)
+        self.began, self.known = now if self.began is None else self.began, True
+        self.running.add(node)
+
     def paid_in(self, number: int, unit: Unit) -> Fraction:
         total = Fraction(0)
         for usd, start, end in self.paid:
@@ -89,7 +96,9 @@ class Truth:
     budgets: dict[str, Decimal] = field(default_factory=dict)
     limits: dict[tuple[str, Unit], Decimal | None] = field(default_factory=dict)
     floors: dict[tuple[str, Unit, int], Fraction] = field(default_factory=dict)
-    """What was set aside or spent already when a limit was set: that stays."""
+    """What was set aside or spent already when a limit was set, or when a node was found: that stays."""
+    found_usd: dict[str, Decimal] = field(default_factory=dict)
+    """By run, what was set aside or spent when a node was found: that stays too."""
     turns: dict[str, int] = field(default_factory=lambda: dict.fromkeys(RUNS, 0))
     """How often each run changed hands."""
     creates: dict[str, Create] = field(default_factory=dict)
@@ -151,10 +160,19 @@ class Truth:
         for number in range(len(names(unit))):
             self.floors[owner, unit, number] = self.promised_in(owner, number, unit)
 
+    def allow_what_stands(self, run: str) -> None:
+        """No limit can undo what is found standing; above one, nothing may be added."""
+        self.found_usd[run] = self.promised_usd(run)
+        for owner, unit in self.limits:
+            if owner == RUNS[run]:
+                self.set_limit(owner, unit, self.limits[owner, unit])
+
     def check(self) -> None:
         """The promise itself: no budget of a run, a day or a month is passed, whatever the cloud still does."""
         for run, budget_usd in self.budgets.items():
-            assert self.exposed_usd(run) <= budget_usd, f"run {run} passes its budget"
+            found_usd = self.found_usd.get(run, ZERO)
+            assert self.exposed_usd(run) <= max(budget_usd, found_usd), f"run {run} passes its budget"
+            self.found_usd[run] = min(self.promised_usd(run), found_usd)
         for (owner, unit), limit_usd in self.limits.items():
             for number in range(len(names(unit))):
                 used, floor = self.exposed_in(owner, number, unit), self.floors[owner, unit, number]
