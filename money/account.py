@@ -11,6 +11,8 @@ from money.periods import FOREVER, shares, whole_in_each
 from spec.ledger import Event, Resource
 
 ZERO = Decimal(0)
+ADOPTED = "adopted by an audit"
+"""Note of an `open` whose budget is what its things cost at worst: what was spent before is lost."""
 
 Key = tuple[str, str, str, str]
 
@@ -87,6 +89,7 @@ class Account:
     budget_usd: Decimal = ZERO
     owner: str = ""
     is_open: bool = False
+    adopted: bool = False
     epoch: int = 0
     began_at: datetime | None = None
     tokens: dict[str, Token] = field(default_factory=dict)
@@ -111,6 +114,7 @@ class Account:
         match event.kind:
             case "open":
                 self.budget_usd, self.is_open, self.owner = event.usd or ZERO, True, event.owner or self.owner
+                self.adopted = event.note == ADOPTED
             case "fence":
                 self._drop_unbegun()
             case "close":

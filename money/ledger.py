@@ -15,7 +15,7 @@ from money.books import Books
 from money.chain import Chain, digest
 from money.store import Store, store
 from spec.clock import now
-from spec.errors import MegatokError, RecipeError
+from spec.errors import MegatokError, OverBudget, RecipeError
 from spec.ledger import Event, EventKind, Resource, Scope
 from spec.receipt import Receipt
 from spec.receipt import read as read_receipt
@@ -170,6 +170,12 @@ class Ledger:
 
 
 def _check_opens(now: Account, run: str, budget_usd: Decimal, owner: str) -> None:
+    if now.is_open and now.adopted and now.budget_usd != budget_usd:
+        raise OverBudget(
+            f"run {run!r} was adopted by an audit: what it had cost before is lost, so of {budget_usd} USD nothing can "
+            f"be shown to be left beyond the {now.budget_usd} USD of what stands; let that go on to its end, or end it "
+            f"with: megatok down {run}; then begin anew"
+        )
     if now.is_open and now.budget_usd != budget_usd:
         raise RecipeError(
             f"run {run!r} is open with budget_usd {now.budget_usd}, not {budget_usd}; "

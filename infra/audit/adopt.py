@@ -9,12 +9,11 @@ from decimal import Decimal
 from infra.cloud import Cloud, Item, Machine
 from infra.provider.switches import look
 from money import budget
-from money.account import account
+from money.account import ADOPTED, account
 from money.ledger import Ledger
 from spec.cost import cost_usd
 from spec.home import owner
 
-NOTE = "adopted by an audit"
 SMALLEST_USD = Decimal("0.01")
 """A run's budget is above 0, also where owned hosts cost nothing."""
 
@@ -28,7 +27,7 @@ def adopt(ledger: Ledger, where: Cloud, items: Sequence[Item], beside: Sequence[
     run = items[0].run
     before = account(ledger.events(run), run)
     usd = before.budget_usd if before.is_open else max(SMALLEST_USD, _worst_usd(where, items, now))
-    ledger.open(run, usd, NOTE, before.owner or owner())
+    ledger.open(run, usd, ADOPTED, before.owner or owner())
     for token in dict.fromkeys(map(_token, items)):
         new = [one for one in items if _token(one) == token]
         _bind(ledger, where, token, new, [*new, *(one for one in beside if _token(one) == token)], now)

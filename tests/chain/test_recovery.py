@@ -174,3 +174,15 @@ def test_what_is_adopted_above_its_budget_is_told_until_it_is_gone(
     assert "limit 0.001; nothing more is created under it; end what can go with: megatok down run" in seen
     assert "all proven gone" in told(capsys, "down", "run", code=0)
     assert "OVER BUDGET" not in told(capsys, "audit", code=0)
+
+
+def test_run_that_was_adopted_lives_no_longer(
+    aftermath: Aftermath, tmp_path: Path, run_id: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert megatok("up", recipe(tmp_path), "--id", run_id).rc == 0
+    shutil.rmtree(aftermath.home / "ledger")
+    assert "-> adopted" in told(capsys, "audit", "--fix", code=0)
+    refused = megatok("extend", run_id, "--hours", "0.1")
+    assert (refused.rc, f"megatok down {run_id}; then begin anew" in refused.complaint()) == (3, True), refused.err
+    assert "all proven gone" in told(capsys, "down", run_id, code=0)
+    aftermath.nothing(run_id, nodes=1)

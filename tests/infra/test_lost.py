@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -11,12 +12,14 @@ from typing import Any
 
 import pytest
 
+from infra.audit.mend import mend
+from infra.audit.report import audit
 from infra.clouds import CLOUDS
 from infra.provider.group import NodeGroups
 from infra.teardown import teardown
 from money import limits
 from money.ledger import Ledger
-from spec.errors import RecipeError, TeardownUnproven, Unanswered
+from spec.errors import OverBudget, RecipeError, TeardownUnproven, Unanswered
 from spec.home import ledger_address, owner
 from tests.infra.group_calls import RUN, events, longer, made, wanted
 from tests.infra.memory_cloud import MemoryCloud
@@ -157,3 +160,14 @@ def test_clock_of_ours_that_is_wrong_changes_neither_lifetime_nor_cost(memory: M
 
 def _raise(_: object) -> None:
     raise Unanswered("no answer")
+
+
+def test_adopted_run_lives_no_longer(memory: MemoryCloud, groups: NodeGroups, home: Path) -> None:
+    """What it had cost before its ledger was lost is not known, so nothing can be shown to be left of its budget."""
+    id, state = made(groups)
+    shutil.rmtree(home / "ledger")
+    mend(audit(ledger_address(), lambda _: False), (), lambda _: False, lambda _: None)
+    before = events()
+    with pytest.raises(OverBudget, match="adopted .* megatok down r"):
+        longer(NodeGroups(), id, state, 60)
+    assert events() == before
