@@ -8,7 +8,7 @@ it is the truth, whoever says it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -17,9 +17,7 @@ from money.account import ZERO, Account, Token, account, key
 from money.books import Books
 from money.ledger import Draft, Ledger
 from money.limits import check_fits
-from money.limits import free_usd as free_of_limits_usd
 from money.periods import FOREVER
-from spec import cost
 from spec.errors import Fenced, MegatokError, OverBudget
 from spec.ledger import Event, Resource
 
@@ -38,24 +36,6 @@ def spend(events: Iterable[Event], run: str) -> Spend:
     """Where the run's money is now; all 0 for a run never opened."""
     now = account(events, run)
     return Spend(now.budget_usd, now.reserved_usd, now.settled_usd, now.free_usd)
-
-
-def free_usd(events: Sequence[Event], run: str, owner: str, now: datetime) -> Decimal:
-    """What may still be set aside, by the run's budget and by its owner's day and month; never below 0."""
-    run_usd = account(events, run).free_usd
-    limits_usd = free_of_limits_usd(events, owner, now)
-    return max(ZERO, run_usd if limits_usd is None else min(run_usd, limits_usd))
-
-
-def affordable_s(
-    events: Sequence[Event], run: str, owner: str, usd_per_hour_all: Decimal, step_s: int, now: datetime
-) -> float:
-    """Seconds that the free money buys at one price for all; inf where it costs nothing.
-
-    Where each node is rounded up apart, or fees are paid up front: `spec.cost.affordable_s` over `free_usd`.
-    """
-    free = free_usd(events, run, owner, now)
-    return cost.affordable_s(free, lambda s: cost.worst_case_usd(usd_per_hour_all, s, step_s), step_s)
 
 
 def reserve(

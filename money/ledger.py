@@ -84,11 +84,6 @@ class Ledger:
         with self._lock:
             return self._read().head
 
-    @property
-    def is_missing(self) -> bool:
-        """It holds no event at all: never used, or lost."""
-        return not self.head()
-
     def lines(self) -> tuple[bytes, ...]:
         """Every line as it stands, unread: for who doubts them."""
         with self._lock, self._store.held(write=False):

@@ -68,18 +68,6 @@ def traffic_usd(usd_per_gib: Decimal, gib: float) -> Decimal:
     return _rounded_up(Fraction(usd_per_gib) * Fraction(gib))
 
 
-def endpoint_usd(
-    input_tokens: int, output_tokens: int, usd_per_million_input: Decimal, usd_per_million_output: Decimal
-) -> Decimal:
-    """Cost of tokens at an endpoint that bills by them."""
-    if min(input_tokens, output_tokens) < 0:
-        raise MegatokError(f"{input_tokens} and {output_tokens} tokens cannot be priced; give counts of 0 or more")
-    parts = (input_tokens, usd_per_million_input), (output_tokens, usd_per_million_output)
-    return _rounded_up(
-        sum((n * Fraction(_check_price(usd, "dollars a million")) / 10**6 for n, usd in parts), Fraction(0))
-    )
-
-
 def share_usd(usd: Decimal, part: timedelta, whole: timedelta) -> Decimal:
     """The share of `usd` that falls to `part` of a time, rounded up to 1e-6 dollar."""
     tick = timedelta(microseconds=1)

@@ -201,19 +201,6 @@ def test_a_run_of_a_program_that_knew_no_owners_gets_one_with_all_it_cost(ledger
     assert left(ledger.events(), "", EVENING).day_used_usd == 0
 
 
-def test_what_the_free_money_buys(ledger: Ledger) -> None:
-    def buys(usd_per_hour: str) -> float:
-        return budget.affordable_s(ledger.events(), RUN, MINE, Decimal(usd_per_hour), 60, EVENING)
-
-    assert buys("100") == 3600
-    assert buys("90") == 4000 // 60 * 60
-    assert buys("0") == float("inf")
-    set_limits(ledger, MINE, Decimal(50), Decimal(1000))
-    assert buys("100") == 1800
-    reserve(ledger, "50")
-    assert (buys("100"), buys("0")) == (0, float("inf"))
-
-
 def test_an_append_adds_up_only_what_is_new(tmp_path: Path) -> None:
     """By calls made, not by time: the machine that tests is shared."""
     calls = []

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spec.cost import affordable_s, cost_usd, endpoint_usd, extra_usd, group_usd, share_usd, worst_case_usd
+from spec.cost import affordable_s, cost_usd, extra_usd, group_usd, share_usd, worst_case_usd
 from spec.errors import MegatokError
 
 PRICES = st.decimals(0, 1000, places=6)
@@ -108,12 +108,6 @@ def test_a_fee_and_traffic_are_paid_whatever_the_time() -> None:
     assert group_usd(Decimal(0), 2, 0, 60, [fee], 100) == Decimal(28)
 
 
-@given(st.integers(0, 10**12), st.integers(0, 10**12), PRICES, PRICES)
-def test_tokens_are_paid_exactly(n_in: int, n_out: int, usd_in: Decimal, usd_out: Decimal) -> None:
-    exact = (n_in * Fraction(usd_in) + n_out * Fraction(usd_out)) / 10**6
-    assert exact <= Fraction(endpoint_usd(n_in, n_out, usd_in, usd_out)) < exact + MICRO
-
-
 @given(st.decimals(0, 10**5, places=2), PRICES, st.integers(1, 8), STEPS)
 def test_what_money_buys_fits_and_a_step_more_does_not(free: Decimal, price: Decimal, count: int, step_s: int) -> None:
     def cost(seconds: float) -> Decimal:
@@ -145,8 +139,6 @@ def test_no_price_no_cost(wrong: str) -> None:
         lambda: group_usd(price, 1, 1, 1),
         lambda: extra_usd(Extra(usd_once=price), 1, 1),
         lambda: extra_usd(Extra(usd_per_gib=price), 1, 1),
-        lambda: endpoint_usd(1, 1, price, Decimal(1)),
-        lambda: endpoint_usd(1, 1, Decimal(1), price),
     ]
     for act in acts:
         with pytest.raises(MegatokError, match=r"is not a price"):
@@ -157,7 +149,6 @@ def test_no_amount_no_cost() -> None:
     acts: list[Callable[[], Decimal]] = [
         lambda: group_usd(Decimal(1), -1, 1, 1),
         lambda: extra_usd(Extra(), 1, 1, gib=-1),
-        lambda: endpoint_usd(-1, 1, Decimal(1), Decimal(1)),
     ]
     for act in acts:
         with pytest.raises(MegatokError, match="cannot be priced"):
