@@ -21,12 +21,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from tools.kill import receipt
 from tools.kill.chain import Chain, command_line, process_of, wait_until
 from tools.kill.rounds import USD_PER_HOUR, VICTIMS, Round, drawn
 
@@ -114,22 +114,10 @@ def judge(chain: Chain, found: Found) -> None:
     if not found.machines_left and not found.round.resume:
         ends = [end for _, end in bills.values() if end is not None]
         found.zero_s = round(max(0.0, max(ends, default=0.0) - found.killed_at), 3)
-    found.faults += _wrong_receipt(chain.home / "runs" / chain.run / "receipt.json", bills)
-
-
-def _wrong_receipt(path: Path, bills: Mapping[str, tuple[float, float | None]]) -> Iterator[str]:
-    if not path.exists():
-        yield "no receipt"
-        return
-    receipt = json.loads(path.read_text())
-    if not receipt["proven"]:
-        yield f"not proven: {receipt['unproven']}"
-    if missing := bills.keys() - {line["resource"]["id"] for line in receipt["lines"]}:
-        yield f"not in the receipt: {sorted(missing)}"
     seconds = sum(math.ceil(round((end or time.time()) - begin, 3)) for begin, end in bills.values())
     metered, step = USD_PER_HOUR * seconds / 3600, USD_PER_HOUR * BILLING_STEP_S / 3600
-    if not metered <= Decimal(str(receipt["usd"])) <= metered + (step + Decimal("0.000001")) * len(bills):
-        yield f"receipt says ${receipt['usd']}, the meter ${metered:.6f}"
+    most_usd = metered + (step + Decimal("0.000001")) * len(bills)
+    found.faults += receipt.faults(chain, bills, metered, most_usd)
 
 
 def play(one: Round, into: Path, *, keep: bool) -> Found | None:

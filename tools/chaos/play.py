@@ -8,15 +8,15 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 from tools.chaos.cloud import CloudSide, kill
 from tools.chaos.draw import LATE_S, Kill, Moment, Round, Step, recipe
+from tools.kill import receipt
 from tools.kill.chain import Chain, command_line, process_of, wait_until
 from tools.kill.hands import COMMAND_S, Hands
 from tools.kill.warm import Command, Warm
@@ -191,7 +191,8 @@ class Play:
         found.faults += [f"process left: {pid} {command_line(pid)[:200]}" for pid in self.chain.processes()]
         self._measure()
         if self.one.recovery != "lifetimes" and self.hands.codes[-1] == ("down", 0):
-            found.faults += _wrong_receipt(self.chain.home / "runs" / self.chain.run / "receipt.json", bill)
+            metered = (line["id"] for line in bill["lines"])
+            found.faults += receipt.faults(self.chain, metered, Decimal(bill["usd"]))
 
     def _measure(self) -> None:
         """Of rounds in which something was still billed then."""
@@ -221,14 +222,3 @@ def standing(chain: Chain) -> int:
 def creators(chain: Chain) -> list[int]:
     """Who could still make a machine."""
     return [pid for pid in chain.processes() if "infra.provider" in command_line(pid)]
-
-
-def _wrong_receipt(path: Path, bill: Mapping[str, Any]) -> Iterator[str]:
-    if not path.exists():
-        yield "no receipt"
-        return
-    receipt = json.loads(path.read_text())
-    if not receipt["proven"]:
-        yield f"not proven: {receipt['unproven']}"
-    if Decimal(str(receipt["usd"])) < Decimal(bill["usd"]):
-        yield f"the receipt says ${receipt['usd']}, the meter ${bill['usd']}"
