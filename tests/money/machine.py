@@ -91,6 +91,15 @@ class Plugin:
             budget.release(self.ledger, self.run, name, "made nothing")
             create.gone = True
 
+    def adopt(self, index: int, usd: Decimal, hours: int) -> None:
+        run, now = self.run, self.truth.now
+        name = self.truth.standing(run, index) or self.last(index)[0]
+        create = self.truth.creates.setdefault(name, Create(run, now, now + hours, Decimal(0)))
+        create.stands_too(f"{name}-late{len(create.paid) + len(create.running)}", usd, now, now + hours)
+        budget.commit(self.ledger, run, name, tuple(map(machine, sorted(create.running))), at(now))
+        budget.hold(self.ledger, run, name, usd, at(now), at(now + hours))
+        self.truth.allow_what_stands(run)
+
     def extend(self, name: str, usd: Decimal, until: int) -> bool:
         create = self.truth.creates[name]
         wanted = copy.deepcopy(create)
@@ -245,16 +254,15 @@ class OnFile(Watched):
             budget.unextend(plugin.ledger, plugin.run, plugin.epoch, name, at(until), "refused")
             del create.asked[until]
 
-    @rule(who=WHO, run=RUN, index=INDEX, usd=USD, hours=HOURS)
-    def adopt(self, who: int, run: str, index: int, usd: Decimal, hours: int) -> None:
-        """An audit finds one node more than the ledger has, and puts it on record whatever limit that passes."""
-        plugin, now = self.plugins[run][who], self.truth.now
-        name = self.truth.standing(run, index) or plugin.last(index)[0]
-        create = self.truth.creates.setdefault(name, Create(run, now, now + hours, Decimal(0)))
-        create.stands_too(f"{name}-late{len(create.paid) + len(create.running)}", usd, now, now + hours)
-        budget.commit(plugin.ledger, run, name, tuple(map(machine, sorted(create.running))), at(now))
-        budget.hold(plugin.ledger, run, name, usd, at(now), at(now + hours))
-        self.truth.allow_what_stands(run)
+    @rule(who=WHO, run=RUN, index=INDEX, usd=USD, hours=HOURS, again=st.booleans(), share=SHARE)
+    def adopt(self, who: int, run: str, index: int, usd: Decimal, hours: int, again: bool, share: Decimal) -> None:
+        """An audit finds one node more than the ledger has, and puts it on record whatever limit that passes; `again`
+        another, once one of that attempt is paid."""
+        self.plugins[run][who].adopt(index, usd, hours)
+        if again:
+            self.plugins[run][who].adopt(index, usd, hours)
+            self.delete(who, run, index, share, all_of_them=False)
+            self.plugins[run][who].adopt(index, usd, hours)
 
     @rule(who=WHO, run=RUN)
     def fence(self, who: int, run: str) -> None:
